@@ -1,0 +1,268 @@
+"""The completion check: scorers judge a draft, and their answers make one verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, cast
+
+import anyio
+
+from mastra_py._loop.feedback import KeepFeedback
+from mastra_py.errors import ScorerError, UserError
+from mastra_py.scoring import (
+    Score,
+    Scorer,
+    ScorerLike,
+    ScorerLookup,
+    ScorerResult,
+    ScorerRun,
+    ScorerStatus,
+    ScorerVerdict,
+    Verdict,
+    as_scorer,
+    passes,
+    read_score,
+)
+
+Strategy = Literal["all", "any"]
+OnScorerError = Literal["stop", "continue", "raise"]
+FeedbackFunction: TypeAlias = Callable[[Verdict], str | Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCompletion:
+    """When an agent's answer is accepted: the scorers that judge it, and what follows from their verdict.
+
+    Attributes:
+        scorers: scorers, functions of the run, or names of registered scorers.
+        strategy: ``"all"`` scorers have to pass, or ``"any"`` of them.
+        parallel: run them at once; otherwise one after another, up to the one that decides.
+        timeout: seconds for one whole check; ``None`` for no limit.
+        on_complete: (async) function called with each verdict.
+        suppress_feedback: keep feedback and rejected drafts out of the returned and stored history.
+        feedback: (async) function of the verdict that writes the feedback instead of the built-in text.
+        keep_feedback: ``"latest"`` shows the model only the newest feedback in full, ``"all"`` every one.
+        max_attempts: end the run after that many rejected drafts.
+        stop_when_stalled: end it after that many checks in a row with the same outcome.
+        on_scorer_error: where a scorer could not judge and none rejected: ``"stop"`` ends the run and keeps the answer,
+            ``"continue"`` asks the agent again in neutral words, ``"raise"`` raises the scorer's error.
+
+    Raises:
+        UserError: an option is out of its range.
+    """
+
+    scorers: Sequence[ScorerLike]
+    strategy: Strategy = "all"
+    parallel: bool = True
+    timeout: float | None = 600.0
+    on_complete: Callable[[Verdict], Any] | None = None
+    suppress_feedback: bool = False
+    feedback: FeedbackFunction | None = None
+    keep_feedback: KeepFeedback = "latest"
+    max_attempts: int | None = None
+    stop_when_stalled: int | None = None
+    on_scorer_error: OnScorerError = "stop"
+
+    def __post_init__(self) -> None:
+        scorers = cast("object", self.scorers)
+        if isinstance(scorers, str) or not isinstance(scorers, Sequence):  # one scorer alone
+            object.__setattr__(self, "scorers", (scorers,))
+        _one_of("strategy", self.strategy, ("all", "any"))
+        _one_of("keep_feedback", self.keep_feedback, ("latest", "all"))
+        _one_of("on_scorer_error", self.on_scorer_error, ("stop", "continue", "raise"))
+        if self.timeout is not None and not (_is_number(self.timeout) and 0 <= self.timeout < math.inf):
+            msg = f"TaskCompletion timeout must be a finite number of seconds from 0, or None; got {self.timeout!r}"
+            raise UserError(msg)
+        for name in ("max_attempts", "stop_when_stalled"):
+            value: object = getattr(self, name)
+            if value is not None and (type(value) is not int or value < 1):
+                msg = f"TaskCompletion {name} must be a whole number from 1, or None; got {value!r}"
+                raise UserError(msg)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        msg = f"TaskCompletion {name} must be one of {', '.join(map(repr, allowed))}; got {value!r}"
+        raise UserError(msg)
+
+
+TaskCompletionLike: TypeAlias = TaskCompletion | ScorerLike | Sequence[ScorerLike]
+"""A :class:`TaskCompletion`, or just its scorers: one of them, or a sequence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """A :class:`TaskCompletion` whose scorers have been looked up."""
+
+    config: TaskCompletion
+    scorers: tuple[Scorer, ...]
+
+
+def as_gate(value: TaskCompletionLike | None, lookup: ScorerLookup | None) -> Gate | None:
+    """Return the gate that ``value`` describes; ``None`` where there is nothing to check.
+
+    Raises:
+        UserError: something in it is no scorer.
+    """
+    if value is None:
+        return None
+    if isinstance(value, TaskCompletion):
+        config = value
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        config = TaskCompletion(cast("Sequence[ScorerLike]", value))
+    else:
+        config = TaskCompletion((value,))
+    scorers = tuple([as_scorer(s, lookup) for s in config.scorers])
+    return Gate(config, scorers) if scorers else None
+
+
+MakeRun: TypeAlias = Callable[[Scorer], ScorerRun[Any, Any]]
+
+
+async def check(gate: Gate, make_run: MakeRun) -> Verdict:
+    """Run the gate's scorers on the run that ``make_run`` gives each, and decide.
+
+    Raises:
+        UserError: a scorer was misused; that is never taken for an outage.
+    """
+    return await _Check(gate, make_run).verdict()
+
+
+class _Check:
+    """One check under way: a slot a scorer, filled as they finish."""
+
+    def __init__(self, gate: Gate, make_run: MakeRun) -> None:
+        self._gate = gate
+        self._make_run = make_run
+        self._slots: list[ScorerVerdict | None] = [None] * len(gate.scorers)
+        self._started: set[int] = set()
+        self._fatal: BaseException | None = None
+
+    async def verdict(self) -> Verdict:
+        begin = anyio.current_time()
+        config = self._gate.config
+        with anyio.move_on_after(config.timeout) as deadline:
+            everyone = range(len(self._slots))
+            # One after another is the same in groups of one: every scorer runs in a child task, in its own context.
+            for group in [everyone] if config.parallel else [(i,) for i in everyone]:
+                await self._run_group(group)
+                if self._decided():
+                    break
+        if self._fatal is not None:
+            raise self._fatal
+        decided = self._decided()
+        timed_out = deadline.cancelled_caught and not decided and None in self._slots
+        results = tuple(self._results(timed_out=timed_out))
+        passed = _decide(results, config.strategy)
+        return Verdict(
+            passed=passed,
+            reason=_reason(results, passed=passed),
+            results=results,
+            timed_out=timed_out,
+            duration=anyio.current_time() - begin,
+        )
+
+    async def _run_group(self, group: Sequence[int]) -> None:
+        async with anyio.create_task_group() as tasks:
+
+            async def one(index: int) -> None:
+                try:
+                    verdict = await _judge(self._gate.scorers[index], self._make_run)
+                except (UserError, KeyboardInterrupt, SystemExit) as exc:
+                    self._fatal = self._fatal or exc
+                    tasks.cancel_scope.cancel()
+                    return
+                self._slots[index] = verdict
+                if self._gate.config.strategy == "any" and verdict.status == "passed":
+                    tasks.cancel_scope.cancel()
+
+            for index in group:
+                self._started.add(index)
+                tasks.start_soon(one, index)
+
+    def _decided(self) -> bool:
+        """Whether what is known decides the check, so that the scorers still to come need not run."""
+        if self._fatal is not None:
+            return True
+        done = [s for s in self._slots if s is not None]
+        if self._gate.config.strategy == "any":
+            return any(s.status == "passed" for s in done)
+        return not self._gate.config.parallel and any(s.status in {"failed", "errored"} for s in done)
+
+    def _results(self, *, timed_out: bool) -> list[ScorerVerdict]:
+        results: list[ScorerVerdict] = []
+        for index, scorer in enumerate(self._gate.scorers):
+            slot = self._slots[index]
+            if slot is None and index in self._started:
+                slot = _unfinished(scorer, self._gate.config.timeout) if timed_out else _entry(scorer, "cancelled")
+            if slot is not None:
+                results.append(slot)
+        return results
+
+
+def _entry(scorer: Scorer, status: ScorerStatus, **facts: Any) -> ScorerVerdict:
+    return ScorerVerdict(scorer_id=scorer.id, scorer_name=scorer.name, status=status, **facts)
+
+
+def _unfinished(scorer: Scorer, timeout: float | None) -> ScorerVerdict:
+    reason = f"the scorer did not finish within the check's timeout of {timeout:g} s"
+    error = ScorerError(f"scorer {scorer.id!r}: {reason}")
+    return _entry(scorer, "errored", passed=False, reason=reason, duration=timeout or 0.0, error=error)
+
+
+async def _judge(scorer: Scorer, make_run: MakeRun) -> ScorerVerdict:
+    begin = anyio.current_time()
+    try:
+        result = await scorer.run(make_run(scorer))
+        status, score = _read(scorer, result)
+    except UserError:
+        raise
+    except Exception as exc:  # a scorer's crash is a value here: what follows from it is on_scorer_error's to say
+        reason = str(exc) or type(exc).__name__
+        duration = anyio.current_time() - begin
+        return _entry(scorer, "errored", passed=False, reason=reason, duration=duration, error=exc)
+    return _entry(
+        scorer,
+        status,
+        score=None if score is None else score.value,
+        passed=None if score is None else status == "passed",
+        reason=result.not_scorable.reason if result.not_scorable else result.reason,
+        duration=anyio.current_time() - begin,
+        result=result,
+    )
+
+
+def _read(scorer: Scorer, result: ScorerResult) -> tuple[ScorerStatus, Score | None]:
+    if not isinstance(result, ScorerResult):  # pyright: ignore[reportUnnecessaryIsInstance] -- users write scorers
+        msg = f"scorer {scorer.id!r} returned {type(result).__name__}, not a ScorerResult"
+        raise ScorerError(msg)
+    if result.not_scorable is not None:
+        return "abstained", None
+    if result.score is None:
+        msg = f"scorer {scorer.id!r} gave neither a score nor an abstention"
+        raise ScorerError(msg)
+    score = read_score(Score(result.score, result.reason, result.passed))
+    return ("passed" if passes(score, 1.0) else "failed"), score
+
+
+def _decide(results: Sequence[ScorerVerdict], strategy: Strategy) -> bool | None:
+    statuses = {r.status for r in results}
+    against = statuses & {"failed", "errored"}
+    if "passed" in statuses and (strategy == "any" or not against):
+        return True
+    return False if against else None
+
+
+def _reason(results: Sequence[ScorerVerdict], *, passed: bool | None) -> str | None:
+    order: tuple[ScorerStatus, ...] = ("passed",) if passed else ("failed", "errored", "abstained")
+    for status in order:
+        for result in results:
+            if result.status == status:
+                return result.reason
+    return None

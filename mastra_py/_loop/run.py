@@ -1,0 +1,229 @@
+"""The loop: model call, tools, completion check, and on, until there is a reason to stop.
+
+::
+
+    step ──► model call (retries) ──► tool calls? ── yes ──► run them ─────────────────────┐
+     ▲                                     │ no                                            │
+     │                                cut off, refused? ── yes ──► stop: length, refusal…  │
+     │                                     │ no                                            │
+     │                                a gate? ── no ──► stop: answered                     │
+     │                                     │ yes                                           │
+     │                                scorers ── accepted ──► stop: complete               │
+     │                                     │ not accepted                                  │
+     └──── feedback ◄── go on? ◄───────────┴───────────────────────────────────────────────┘
+                           └── no ──► stop: stalled, max_attempts, stop_when, max_steps
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import cast
+
+from mastra_py._loop.accumulate import Reply
+from mastra_py._loop.callbacks import notify, resolve
+from mastra_py._loop.channel import Out
+from mastra_py._loop.completion import Gate, TaskCompletion, check
+from mastra_py._loop.feedback import NEUTRAL, feedback_message, feedback_text
+from mastra_py._loop.state import RunState
+from mastra_py._loop.step import model_step
+from mastra_py._loop.stop import any_holds
+from mastra_py._loop.tools import run_tools
+from mastra_py.errors import ScorerError, TripWire
+from mastra_py.events import (
+    OutputSuperseded,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    StepStarted,
+    StopReason,
+    TaskCompletionChecked,
+    TaskCompletionStarted,
+    ToolFailed,
+    Tripped,
+)
+from mastra_py.messages import ToolResultPart
+from mastra_py.options import ToolLike, select_tools
+from mastra_py.results import Attempt
+from mastra_py.scoring import Verdict
+
+CUT_OFF: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter", "refusal": "refusal"}
+"""Finish reasons of a turn that is never scored and whose tools never run."""
+
+
+async def run_loop(run: RunState, out: Out) -> None:
+    """Run until there is a reason to stop; ``run`` then holds what was said and why it ended.
+
+    Raises:
+        RunError: the run could not go on.
+        UserError: something given to it was misused.
+    """
+    await out.emit(RunStarted(run_id=run.spec.run_id, agent_id=run.spec.agent_id))
+    try:
+        await _prepare(run)
+        run.stop_reason = await _steps(run, out)
+    except TripWire as trip:
+        run.tripwire = trip
+        run.stop_reason = "tripwire"
+        run.settle()
+        await out.emit(Tripped(error=trip, step=run.step))
+    result = run.result()
+    await out.emit(
+        RunFinished(
+            stop_reason=result.stop_reason,
+            finish_reason=result.finish_reason,
+            text=result.text,
+            usage=result.usage,
+            step=run.step,
+        )
+    )
+
+
+async def _prepare(run: RunState) -> None:
+    """Resolve what depends on the request context."""
+    spec = run.spec
+    if callable(spec.instructions):
+        run.system = await resolve(spec.instructions(spec.request_context))
+    else:
+        run.system = spec.instructions
+    sources: list[Iterable[ToolLike]] = []
+    for source in spec.tools:
+        sources.append(await resolve(source(spec.request_context)) if callable(source) else source)
+    run.tools = select_tools(sources, spec.active_tools, spec.tool_choice, spec.agent_id)
+
+
+async def _steps(run: RunState, out: Out) -> StopReason:
+    while True:
+        run.step += 1
+        await out.emit(StepStarted(step=run.step))
+        call = run.next_call()
+        reply = await model_step(call, out)
+        stop = await _after_reply(run, reply, out)
+        if stop is None and await any_holds(run.spec.stop_when, run.steps):
+            stop = "stop_when"
+        if stop is None and run.step >= run.spec.max_steps:
+            stop = "max_steps"
+        result = run.steps[-1]
+        if stop is None and result.completion is not None:
+            await _feed_back(run, result.completion, reply.attempts, out)
+        await out.emit(
+            StepFinished(
+                finish_reason=result.finish_reason,
+                text=result.text,
+                usage=result.usage,
+                is_continued=stop is None,
+                step=run.step,
+            )
+        )
+        if run.spec.on_step is not None:
+            await notify(run.spec.on_step, "on_step", result)
+        if stop is not None:
+            return stop
+
+
+async def _after_reply(run: RunState, reply: Reply, out: Out) -> StopReason | None:
+    """Do what the reply asks for; ``None`` where nothing speaks against another step."""
+    run.open = reply
+    if (cut := CUT_OFF.get(reply.finish_reason)) is not None:
+        await _refuse_tools(run, reply, out)
+        run.commit()
+        return cut
+    if reply.tool_calls:
+        await _run_tools(run, reply, out)
+        run.commit()
+        return None
+    run.commit()
+    if run.spec.gate is None:
+        return "answered"
+    verdict = await _check(run, run.spec.gate, out)
+    return _stop_on(verdict, run, run.spec.gate.config)
+
+
+async def _run_tools(run: RunState, reply: Reply, out: Out) -> None:
+    await out.drained()
+    await run_tools(
+        reply.tool_calls,
+        tools=run.tools,
+        context=run.tool_context(),
+        emit=out.emit,
+        concurrency=run.spec.tool_concurrency,
+        done=run.tool_results,
+    )
+
+
+async def _refuse_tools(run: RunState, reply: Reply, out: Out) -> None:
+    """Answer the calls of a turn that was cut off: none of them runs, and none is left without a result."""
+    text = f"not run: the reply ended early ({reply.finish_reason})"
+    for index, call in enumerate(reply.tool_calls):
+        run.tool_results[index] = ToolResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
+        await out.emit(
+            ToolFailed(
+                tool_call_id=call.tool_call_id,
+                tool_name=call.tool_name,
+                args=call.args,
+                error=text,
+                step=run.step,
+            )
+        )
+
+
+async def _check(run: RunState, gate: Gate, out: Out) -> Verdict:
+    attempt = len(run.attempts) + 1
+    await out.emit(TaskCompletionStarted(attempt=attempt, step=run.step))
+    await out.drained()
+    verdict = await check(gate, run.scorer_runs())
+    draft = run.steps[-1] = dataclasses.replace(run.steps[-1], completion=verdict)
+    run.attempts.append(Attempt(attempt=attempt, step=run.step, text=draft.text, verdict=verdict))
+    if gate.config.on_complete is not None:
+        await notify(gate.config.on_complete, "on_complete", verdict)
+    await out.emit(
+        TaskCompletionChecked(
+            attempt=attempt,
+            passed=verdict.passed,
+            results=verdict.results,
+            reason=verdict.reason,
+            timed_out=verdict.timed_out,
+            duration=verdict.duration,
+            max_steps_reached=verdict.passed is False and run.step >= run.spec.max_steps,
+            suppress_feedback=gate.config.suppress_feedback,
+            step=run.step,
+        )
+    )
+    return verdict
+
+
+def _stop_on(verdict: Verdict, run: RunState, config: TaskCompletion) -> StopReason | None:
+    """Return why the verdict ends the run; ``None`` where the draft is rejected and nothing else speaks against another."""
+    if verdict.passed is None:
+        return "answered"
+    if verdict.passed:
+        return "complete"
+    if not verdict.with_status("failed"):
+        errored = verdict.with_status("errored")[0]
+        if config.on_scorer_error == "stop":
+            return "scorer_error"
+        if config.on_scorer_error == "raise":
+            if isinstance(errored.error, ScorerError):
+                raise errored.error
+            msg = f"scorer {errored.scorer_id!r} could not judge: {errored.reason}"
+            raise ScorerError(msg) from errored.error
+    if config.stop_when_stalled is not None and run.stalled(config.stop_when_stalled):
+        return "stalled"
+    if config.max_attempts is not None and len(run.attempts) >= config.max_attempts:
+        return "max_attempts"
+    return None
+
+
+async def _feed_back(run: RunState, verdict: Verdict, attempt: int, out: Out) -> None:
+    """The draft is rejected and another turn follows: take it back, and say what is to be mended."""
+    gate = cast("Gate", run.spec.gate)
+    if not verdict.with_status("failed"):
+        text = NEUTRAL
+    elif gate.config.feedback is not None:
+        text = await resolve(gate.config.feedback(verdict))
+    else:
+        text = feedback_text(verdict)
+    run.reject(feedback_message(text))
+    await out.emit(OutputSuperseded(attempt=attempt, cause="rejected", step=run.step))
+
+

@@ -1,0 +1,144 @@
+"""An agent: what it is, and the two ways to run it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from typing_extensions import Unpack
+
+from mastra_py._loop.channel import NullOut
+from mastra_py._loop.run import run_loop
+from mastra_py._loop.state import RunState
+from mastra_py.errors import UserError
+from mastra_py.messages import Message, MessageLike
+from mastra_py.models.base import Model, ModelSettings, read_settings
+from mastra_py.models.resolve import resolve_model
+from mastra_py.options import (
+    AgentConfig,
+    Instructions,
+    RunOptions,
+    Tools,
+    build_spec,
+    check_option_names,
+    read_processors,
+    whole_number,
+)
+from mastra_py.processors.base import ErrorProcessor
+from mastra_py.results import AgentResult
+from mastra_py.stream import AgentStream
+from mastra_py.tools import collect_tools
+
+
+class Agent:
+    """A model with instructions and tools that answers until it is done, or until its scorers accept the answer.
+
+    Args:
+        id: the agent's id; it names the agent in events, usage and errors.
+        name: what people call it; the id unless given.
+        description: what it is for; a supervisor reads it.
+        instructions: its system prompt, or a (sync or async) function of the request context that gives it.
+        model: a model, or a string such as ``"openai/gpt-5-mini"`` or ``"local/smollm2"``.
+        tools: its tools: ``Tool`` objects and plain functions, or a function of the request context that gives them.
+        error_processors: asked in order whether a failed model call is made again.
+        max_processor_retries: cap of the retries of one model call, all processors together; 10 unless given.
+        model_settings: settings of its model calls.
+        defaults: options for every call, see :class:`~mastra_py.options.RunOptions`.
+
+    Raises:
+        UserError: something given is not what it has to be; nothing is sent.
+
+    Example::
+
+        agent = Agent(id="poet", instructions="Answer in one line.", model="openai/gpt-5-mini")
+        result = await agent.generate("A line about tea")
+    """
+
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002 -- the field's name for it
+        model: Model | str,
+        name: str | None = None,
+        description: str = "",
+        instructions: Instructions | None = None,
+        tools: Tools = (),
+        error_processors: Sequence[ErrorProcessor] = (),
+        max_processor_retries: int | None = None,
+        model_settings: ModelSettings | Mapping[str, Any] | None = None,
+        defaults: RunOptions | None = None,
+    ) -> None:
+        if not isinstance(id, str) or not re.search(r"\S", id):  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
+            msg = f"an agent needs an id that is not blank, got {id!r}"
+            raise UserError(msg)
+        where = f"agent {id!r}"
+        self.id = id
+        self.name = name or id
+        self.description = description
+        defaults = defaults or RunOptions()
+        check_option_names(defaults, f"{where}: defaults")
+        if max_processor_retries is not None:
+            whole_number(max_processor_retries, f"{where}: max_processor_retries", least=0)
+        if not callable(tools):
+            tools = tuple(tools)
+            collect_tools(tools)
+        self._config = AgentConfig(
+            id=id,
+            model=resolve_model(model),
+            instructions=instructions,
+            tools=cast("Tools", tools),
+            error_processors=read_processors(error_processors, f"{where}: error_processors"),
+            max_processor_retries=max_processor_retries,
+            settings=read_settings(model_settings),
+            defaults=defaults,
+        )
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id!r}, model={self.model.provider}/{self.model.id})"
+
+    @property
+    def model(self) -> Model:
+        """The agent's model."""
+        return self._config.model
+
+    def stream(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        **options: Unpack[RunOptions],
+    ) -> AgentStream[str]:
+        """Return a run to be read while it goes; nothing runs before its first iteration.
+
+        Args:
+            prompt: what the user says; it comes after ``messages``.
+            messages: an earlier conversation to go on from.
+            **options: see :class:`~mastra_py.options.RunOptions`.
+
+        Raises:
+            UserError: an option is unknown or out of its range; nothing is sent.
+        """
+        return AgentStream(self._run(prompt, messages, options))
+
+    async def generate(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        **options: Unpack[RunOptions],
+    ) -> AgentResult[str]:
+        """Run to the end and return the result; arguments as for :meth:`stream`.
+
+        Raises:
+            UserError: an option is unknown or out of its range; nothing is sent.
+            RunError: the run failed.
+        """
+        run = self._run(prompt, messages, options)
+        await run_loop(run, NullOut())
+        return run.result()
+
+    def _run(self, prompt: str | Message | None, messages: Iterable[MessageLike], options: RunOptions) -> RunState:
+        return RunState(build_spec(self._config, prompt, messages, options))
+
+

@@ -1,0 +1,333 @@
+"""What is happening: the events of a run, in the one vocabulary that models, loop and readers share.
+
+:data:`ModelEvent` is what a model call yields; :data:`AgentEvent` is everything a stream yields. Narrow an event
+by ``match`` or by its ``type``, which keeps the names of the TypeScript framework Mastra. ``step`` counts from 1.
+
+The order within a step: ``step-start``, then what the model says (a start, its deltas, its end; tool inputs, then their
+``tool-call``), ``model-finish``, then either the tools' results in call order, or a check, then ``step-finish``.
+One terminal event ends a stream: ``finish``, ``error`` or ``abort``.
+``mastra_py.testing.assert_well_formed`` holds this grammar.
+
+Events are plain slotted dataclasses, not frozen: freezing triples what one costs. Treat them as read-only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from mastra_py.errors import ModelError, TripWire
+from mastra_py.messages import Usage
+from mastra_py.scoring import ScorerVerdict
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "error", "other"]
+"""How a model call ended; ``error`` is a call that failed."""
+
+StopReason = Literal[
+    "answered",
+    "complete",
+    "max_steps",
+    "max_attempts",
+    "stalled",
+    "scorer_error",
+    "length",
+    "content_filter",
+    "refusal",
+    "budget",
+    "stop_when",
+    "tripwire",
+    "cancelled",
+]
+"""Why a run ended."""
+
+
+@dataclass(slots=True)
+class TextStart:
+    """A block of text begins."""
+
+    step: int = 0
+    type: ClassVar[Literal["text-start"]] = "text-start"
+
+
+@dataclass(slots=True)
+class TextDelta:
+    """A piece of the answer's text."""
+
+    text: str
+    step: int = 0
+    type: ClassVar[Literal["text-delta"]] = "text-delta"
+
+
+@dataclass(slots=True)
+class TextEnd:
+    """The block of text is whole."""
+
+    step: int = 0
+    type: ClassVar[Literal["text-end"]] = "text-end"
+
+
+@dataclass(slots=True)
+class ReasoningStart:
+    """The model begins to think aloud."""
+
+    step: int = 0
+    type: ClassVar[Literal["reasoning-start"]] = "reasoning-start"
+
+
+@dataclass(slots=True)
+class ReasoningDelta:
+    """A piece of the model's thinking."""
+
+    text: str
+    step: int = 0
+    type: ClassVar[Literal["reasoning-delta"]] = "reasoning-delta"
+
+
+@dataclass(slots=True)
+class ReasoningEnd:
+    """The thinking is whole. ``metadata`` is what its ``provider`` needs to accept it back."""
+
+    provider: str | None = None
+    metadata: dict[str, Any] | None = None
+    step: int = 0
+    type: ClassVar[Literal["reasoning-end"]] = "reasoning-end"
+
+
+@dataclass(slots=True)
+class ToolInputStart:
+    """The model begins to write the arguments of a tool call."""
+
+    tool_call_id: str
+    tool_name: str
+    step: int = 0
+    type: ClassVar[Literal["tool-call-input-streaming-start"]] = "tool-call-input-streaming-start"
+
+
+@dataclass(slots=True)
+class ToolInputDelta:
+    """A piece of the arguments' JSON text."""
+
+    tool_call_id: str
+    text: str
+    step: int = 0
+    type: ClassVar[Literal["tool-call-delta"]] = "tool-call-delta"
+
+
+@dataclass(slots=True)
+class ToolInputEnd:
+    """The arguments are whole."""
+
+    tool_call_id: str
+    step: int = 0
+    type: ClassVar[Literal["tool-call-input-streaming-end"]] = "tool-call-input-streaming-end"
+
+
+@dataclass(slots=True)
+class ToolCall:
+    """A whole tool call. ``raw_args`` is set only where the arguments were no JSON object; ``args`` is then ``{}``."""
+
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    raw_args: str | None = None
+    metadata: dict[str, Any] | None = None
+    step: int = 0
+    type: ClassVar[Literal["tool-call"]] = "tool-call"
+
+
+@dataclass(slots=True, kw_only=True)
+class ModelFinished:
+    """The model call is over. Text after it would be a fault of the model adapter.
+
+    ``usage`` is the call's own; ``response_id`` and ``model`` are what the provider reported.
+    """
+
+    finish_reason: FinishReason
+    usage: Usage = field(default_factory=Usage)
+    response_id: str | None = None
+    model: str | None = None
+    step: int = 0
+    type: ClassVar[Literal["model-finish"]] = "model-finish"
+
+
+ModelEvent: TypeAlias = (
+    TextStart
+    | TextDelta
+    | TextEnd
+    | ReasoningStart
+    | ReasoningDelta
+    | ReasoningEnd
+    | ToolInputStart
+    | ToolInputDelta
+    | ToolInputEnd
+    | ToolCall
+    | ModelFinished
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class RunStarted:
+    """The run begins."""
+
+    run_id: str
+    agent_id: str
+    step: int = 0
+    type: ClassVar[Literal["start"]] = "start"
+
+
+@dataclass(slots=True, kw_only=True)
+class StepStarted:
+    """A step begins: a model call and what follows from it. Retries open no new step."""
+
+    step: int
+    type: ClassVar[Literal["step-start"]] = "step-start"
+
+
+@dataclass(slots=True, kw_only=True)
+class RetryScheduled:
+    """A failed model call is made again after ``delay`` seconds; ``attempt`` (from 1) is the one that failed."""
+
+    attempt: int
+    delay: float
+    error: ModelError
+    step: int = 0
+    type: ClassVar[Literal["retry-scheduled"]] = "retry-scheduled"
+
+
+@dataclass(slots=True, kw_only=True)
+class OutputSuperseded:
+    """What ``attempt`` of ``step`` has shown is taken back: it is in neither the answer nor the next prompt.
+
+    ``cause`` is ``"provider-error"`` where the model call failed after it had shown something, ``"rejected"`` where the
+    completion check did not accept the draft and another turn follows.
+    """
+
+    attempt: int
+    cause: Literal["provider-error", "rejected"]
+    step: int = 0
+    type: ClassVar[Literal["output-superseded"]] = "output-superseded"
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolResult:
+    """A tool call gave its result, a JSON value."""
+
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    result: Any
+    step: int = 0
+    type: ClassVar[Literal["tool-result"]] = "tool-result"
+
+
+@dataclass(slots=True, kw_only=True)
+class ToolFailed:
+    """A tool call failed; ``error`` is the text that the model reads, ``exception`` what was raised, if anything was."""
+
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    error: str
+    exception: BaseException | None = None
+    step: int = 0
+    type: ClassVar[Literal["tool-error"]] = "tool-error"
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskCompletionStarted:
+    """The scorers begin to judge a draft; ``attempt`` counts the drafts from 1."""
+
+    attempt: int
+    step: int = 0
+    type: ClassVar[Literal["task-completion-started"]] = "task-completion-started"
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskCompletionChecked:
+    """The scorers have judged a draft.
+
+    ``passed`` is ``None`` where all abstained; ``results`` holds one entry a scorer; ``max_steps_reached`` says that no
+    step is left for another draft.
+    """
+
+    attempt: int
+    passed: bool | None
+    results: Sequence[ScorerVerdict]
+    reason: str | None = None
+    timed_out: bool = False
+    duration: float = 0.0
+    max_steps_reached: bool = False
+    suppress_feedback: bool = False
+    step: int = 0
+    type: ClassVar[Literal["is-task-complete"]] = "is-task-complete"
+
+
+@dataclass(slots=True, kw_only=True)
+class StepFinished:
+    """The step is over and in the history; ``is_continued`` says whether another one follows."""
+
+    finish_reason: FinishReason
+    text: str
+    usage: Usage
+    is_continued: bool
+    step: int = 0
+    type: ClassVar[Literal["step-finish"]] = "step-finish"
+
+
+@dataclass(slots=True, kw_only=True)
+class Tripped:
+    """A processor stopped the run."""
+
+    error: TripWire
+    step: int = 0
+    type: ClassVar[Literal["tripwire"]] = "tripwire"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunFinished:
+    """Terminal: the run ended in good order."""
+
+    stop_reason: StopReason
+    finish_reason: FinishReason | None
+    text: str
+    usage: Usage
+    step: int = 0
+    type: ClassVar[Literal["finish"]] = "finish"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunFailed:
+    """Terminal: the run failed; the stream raises ``error`` next."""
+
+    error: Exception
+    step: int = 0
+    type: ClassVar[Literal["error"]] = "error"
+
+
+@dataclass(slots=True, kw_only=True)
+class RunAborted:
+    """Terminal: the run was cancelled by ``stream.cancel()``; ``partial_text`` had been shown of the unfinished step."""
+
+    partial_text: str | None = None
+    step: int = 0
+    type: ClassVar[Literal["abort"]] = "abort"
+
+
+TerminalEvent: TypeAlias = RunFinished | RunFailed | RunAborted
+
+AgentEvent: TypeAlias = (
+    ModelEvent
+    | RunStarted
+    | StepStarted
+    | RetryScheduled
+    | OutputSuperseded
+    | ToolResult
+    | ToolFailed
+    | TaskCompletionStarted
+    | TaskCompletionChecked
+    | StepFinished
+    | Tripped
+    | TerminalEvent
+)
+

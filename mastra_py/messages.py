@@ -1,0 +1,243 @@
+"""What was said: messages made of parts, token usage, and their JSON form.
+
+A conversation is a sequence of :class:`Message`. Within a run each step adds one assistant message and,
+where it called tools, one tool message after it. The system prompt is not part of it: it belongs to the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from mastra_py.errors import UserError
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(slots=True)
+class TextPart:
+    """Plain text."""
+
+    text: str
+    type: Literal["text"] = "text"
+
+
+@dataclass(slots=True)
+class ReasoningPart:
+    """Thinking of the model: never part of the answer, never shown to scorers as text.
+
+    ``metadata`` is what the provider needs to accept it back (a signature, an item id), ``provider`` whose it is.
+    """
+
+    text: str
+    provider: str | None = None
+    metadata: dict[str, Any] | None = None
+    type: Literal["reasoning"] = "reasoning"
+
+
+@dataclass(slots=True)
+class ToolCallPart:
+    """A tool call by the model.
+
+    ``raw_args`` is set only where the arguments were not a JSON object: then ``args`` is ``{}`` and the tool did not run.
+    """
+
+    tool_call_id: str
+    tool_name: str
+    args: dict[str, Any]
+    raw_args: str | None = None
+    metadata: dict[str, Any] | None = None
+    type: Literal["tool-call"] = "tool-call"
+
+
+@dataclass(slots=True)
+class ToolResultPart:
+    """What a tool call gave: any JSON value, or with ``is_error`` the text of what went wrong."""
+
+    tool_call_id: str
+    tool_name: str
+    result: Any
+    is_error: bool = False
+    type: Literal["tool-result"] = "tool-result"
+
+
+@dataclass(slots=True)
+class ImagePart:
+    """An image as input: a ``url``, or base64 ``data`` with its ``media_type``."""
+
+    url: str | None = None
+    data: str | None = None
+    media_type: str | None = None
+    type: Literal["image"] = "image"
+
+
+@dataclass(slots=True)
+class FilePart:
+    """A file as input: a ``url``, or base64 ``data`` with its ``media_type``."""
+
+    url: str | None = None
+    data: str | None = None
+    media_type: str | None = None
+    filename: str | None = None
+    type: Literal["file"] = "file"
+
+
+@dataclass(slots=True)
+class DataPart:
+    """Data of the application's own beside the conversation; it never reaches a model.
+
+    ``name`` is its kind: filters know it as ``data-<name>``.
+    """
+
+    name: str
+    data: Any = None
+    type: Literal["data"] = "data"
+
+
+@dataclass(slots=True)
+class FeedbackPart:
+    """Feedback of the completion check, in a user-role message; never the user's own words."""
+
+    text: str
+    type: Literal["feedback"] = "feedback"
+
+
+Part: TypeAlias = (
+    TextPart | ReasoningPart | ToolCallPart | ToolResultPart | ImagePart | FilePart | DataPart | FeedbackPart
+)
+
+
+@dataclass(slots=True, init=False)
+class Message:
+    """One message: a role and its parts; a plain string is one text part.
+
+    Example: ``Message("user", "Hello")``
+    """
+
+    role: Role
+    parts: tuple[Annotated[Part, Field(discriminator="type")], ...]
+
+    def __init__(self, role: Role, parts: str | Iterable[Part]) -> None:
+        self.role = role
+        self.parts = (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined. Reasoning and feedback are not text."""
+        return "".join([p.text for p in self.parts if type(p) is TextPart])
+
+    @property
+    def tool_calls(self) -> tuple[ToolCallPart, ...]:
+        """The tool calls, in order."""
+        return tuple([p for p in self.parts if type(p) is ToolCallPart])
+
+    @property
+    def tool_results(self) -> tuple[ToolResultPart, ...]:
+        """The tool results, in order."""
+        return tuple([p for p in self.parts if type(p) is ToolResultPart])
+
+    @property
+    def is_feedback(self) -> bool:
+        """Whether this is feedback of a completion check and not somebody's words."""
+        return any(type(p) is FeedbackPart for p in self.parts)
+
+
+MessageLike: TypeAlias = Message | Mapping[str, Any]
+"""A :class:`Message`, or a dict ``{"role": ..., "parts": [...]}`` or ``{"role": ..., "content": "text"}``."""
+
+
+@cache
+def _adapter() -> TypeAdapter[list[Message]]:
+    return TypeAdapter(list[Message])
+
+
+def dump_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """Return the conversation as JSON-ready dicts; :func:`load_messages` reads them back."""
+    return _adapter().dump_python(list(messages), mode="json")
+
+
+def load_messages(messages: Iterable[MessageLike]) -> list[Message]:
+    """Read a conversation from messages or dicts.
+
+    Raises:
+        UserError: something in it is no message; the error names its position.
+    """
+    loaded: list[Message] = []
+    for i, item in enumerate(messages):
+        if isinstance(item, Message):
+            loaded.append(item)
+            continue
+        loaded.append(_load_message(i, item))
+    return loaded
+
+
+def _load_message(position: int, item: object) -> Message:
+    if not isinstance(item, Mapping):
+        msg = f"messages[{position}] is a {type(item).__name__}; give a Message or a dict with role and content"
+        raise UserError(msg)
+    data: dict[str, Any] = dict(item)  # pyright: ignore[reportUnknownArgumentType] -- checked by pydantic below
+    if "parts" not in data and "content" in data:
+        content = data.pop("content")
+        data["parts"] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    try:
+        return _adapter().validate_python([data])[0]
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        where = ".".join(str(p) for p in first["loc"][1:])
+        msg = f"messages[{position}]{'.' + where if where else ''} is not valid: {first['msg']}"
+        raise UserError(msg) from exc
+
+
+@dataclass(slots=True, kw_only=True)
+class Usage:
+    """Tokens spent. Cached input tokens are part of the input tokens, reasoning tokens of the output tokens."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_input_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output tokens together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+def total_usage(usages: Iterable[Usage]) -> Usage:
+    """Return the sum of ``usages``."""
+    total = Usage()
+    for usage in usages:
+        total = total + usage
+    return total
+
+
+@dataclass(slots=True, kw_only=True)
+class RunUsage(Usage):
+    """Tokens of a whole run.
+
+    ``by`` tells who spent them; its values add up to the total. Keys: ``agent:<id>``, ``judge:<scorer id>``,
+    ``failed:<id>`` for attempts that failed and still reported usage. ``requests`` counts every model call sent.
+    """
+
+    by: Mapping[str, Usage]
+    requests: int = 0
+
+
+def last_user_text(messages: Sequence[Message]) -> str:
+    """Return the whole text of the last user message, without feedback; ``""`` where there is none."""
+    for message in reversed(messages):
+        if message.role == "user" and not message.is_feedback:
+            return message.text
+    return ""

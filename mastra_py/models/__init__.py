@@ -1,0 +1,8 @@
+"""Models: the port, and the providers behind it."""
+
+from __future__ import annotations
+
+from mastra_py.models.base import Model, ModelProfile, ModelRequest, ModelSettings
+from mastra_py.models.openai_chat import OpenAIChatModel
+
+__all__ = ["Model", "ModelProfile", "ModelRequest", "ModelSettings", "OpenAIChatModel"]

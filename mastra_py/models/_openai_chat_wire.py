@@ -1,0 +1,271 @@
+"""OpenAI's chat completions as data: a request as its JSON body, a reply's chunks as model events. No I/O.
+
+Many servers speak this wire, and each a little differently. Reading is forgiving where the meaning is clear; writing
+keeps to what all of them take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mastra_py.errors import StreamError, UserError
+from mastra_py.events import FinishReason, ModelEvent
+from mastra_py.messages import (
+    FeedbackPart,
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+from mastra_py.models._errors import model_error
+from mastra_py.models._reducer import ReplyReducer
+from mastra_py.models.base import ModelProfile, ModelRequest, ToolChoice
+from mastra_py.tools import Tool
+
+PROVIDER = "openai"
+
+_FINISH_REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+    "refusal": "refusal",
+    "error": "error",
+}
+
+
+def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]:
+    """Return the body of the request.
+
+    ``server`` is the base URL that it goes to: reasoning goes back only to the server it came from.
+
+    Raises:
+        UserError: something in the request has no place on this wire.
+    """
+    messages: list[dict[str, Any]] = []
+    if request.system:
+        messages.append({"role": "system", "content": request.system})
+    for message in request.messages:
+        messages += _ENCODERS[message.role](message, server)
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = _tool_choice(request.tool_choice, request.tools)
+    settings = request.settings
+    wanted: dict[str, Any] = {
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        profile.max_tokens_field: settings.max_output_tokens,
+        "stop": list(settings.stop) if settings.stop is not None else None,
+        "seed": settings.seed,
+    }
+    body.update({name: value for name, value in wanted.items() if value is not None})
+    body.update(settings.extra_body or {})
+    return body
+
+
+class ChatDecoder:
+    """Reads the chunks of one reply."""
+
+    __slots__ = ("_marks", "_reducer", "_refused")
+
+    def __init__(self, reducer: ReplyReducer, *, server: str) -> None:
+        """Decode for ``reducer``; reasoning is marked as that of ``server``."""
+        self._reducer = reducer
+        # Some servers send the same text under both names, for old and new clients: the first one counts.
+        self._marks = [(field, {"field": field, "server": server}) for field in ("reasoning_content", "reasoning")]
+        self._refused = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the reply is whole."""
+        return self._reducer.finished
+
+    def decode(self, chunk: dict[str, Any], name: str | None = None) -> list[ModelEvent]:
+        """Return the events of one chunk.
+
+        Raises:
+            ModelError: the chunk is an error that the provider reports within the reply.
+        """
+        if chunk.get("error") or name == "error":
+            raise model_error(body=chunk)
+        reducer = self._reducer
+        if not reducer.response_id or not reducer.model:
+            reducer.response_id = reducer.response_id or chunk.get("id") or None
+            reducer.model = reducer.model or chunk.get("model") or None
+        if usage := chunk.get("usage"):
+            self._read_usage(usage)
+        choices = chunk.get("choices")
+        if not choices:
+            return []
+        choice = choices[0]
+        delta = choice.get("delta")
+        events = self._read_delta(delta) if delta else []
+        if (reason := choice.get("finish_reason")) and not self._refused:
+            reducer.reason = _FINISH_REASONS.get(reason, "other")
+        return events
+
+    def end(self, *, marked: bool) -> list[ModelEvent]:
+        """End the reply: at its ``[DONE]``, or else at the end of its body.
+
+        Raises:
+            StreamError: it broke off, or ended in an error that has no further words.
+        """
+        reason = self._reducer.reason
+        if reason is None and not marked:
+            msg = "the reply broke off: it ended without a finish reason"
+            raise StreamError(msg)
+        if reason == "error":
+            msg = "the provider ended the reply with an error"
+            raise StreamError(msg)
+        return self._reducer.finish()
+
+    def fail(self) -> list[ModelEvent]:
+        """End the reply because it failed."""
+        return self._reducer.fail()
+
+    def _read_delta(self, delta: dict[str, Any]) -> list[ModelEvent]:
+        reducer = self._reducer
+        text = delta.get("content")
+        if text and len(delta) == 1:  # nearly every chunk
+            return reducer.text(text)
+        events: list[ModelEvent] = []
+        for field, mark in self._marks:
+            if thought := delta.get(field):
+                events += reducer.reasoning(thought, mark)
+                break
+        if text:
+            events += reducer.text(text)
+        if refusal := delta.get("refusal"):
+            self._refused = True
+            reducer.reason = "refusal"
+            events += reducer.text(refusal)
+        for call in delta.get("tool_calls") or ():
+            function: dict[str, Any] = call.get("function") or {}
+            events += reducer.tool(call.get("index"), call.get("id"), function.get("name"), _args_text(function))
+        legacy: dict[str, Any] | None = delta.get("function_call")
+        if legacy:
+            events += reducer.tool("function_call", None, legacy.get("name"), _args_text(legacy))
+        return events
+
+    def _read_usage(self, usage: dict[str, Any]) -> None:
+        input_details: dict[str, Any] = usage.get("prompt_tokens_details") or {}
+        output_details: dict[str, Any] = usage.get("completion_tokens_details") or {}
+        self._reducer.usage(
+            input_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+            cached_input_tokens=input_details.get("cached_tokens"),
+            reasoning_tokens=output_details.get("reasoning_tokens"),
+        )
+
+
+def _args_text(function: dict[str, Any]) -> str | None:
+    args = function.get("arguments")
+    return args if args is None or isinstance(args, str) else _json(args)
+
+
+def _system(message: Message, _server: str) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": message.text}]
+
+
+def _user(message: Message, _server: str) -> list[dict[str, Any]]:
+    content = [part for part in map(_user_part, message.parts) if part]
+    if not content:
+        return []
+    if len(content) == 1 and "text" in content[0]:  # the only form that every server takes
+        return [{"role": "user", "content": content[0]["text"]}]
+    return [{"role": "user", "content": content}]
+
+
+def _user_part(part: Part) -> dict[str, Any] | None:
+    match part:
+        case TextPart(text=text) | FeedbackPart(text=text):
+            return {"type": "text", "text": text}
+        case ImagePart(url=url):
+            return {"type": "image_url", "image_url": {"url": url or _data_url(part)}}
+        case FilePart(url=None, filename=filename):
+            file = {"file_data": _data_url(part)}
+            return {"type": "file", "file": {"filename": filename, **file} if filename else file}
+        case FilePart():
+            msg = "chat completions take no file by url; give the FilePart its data and media_type"
+            raise UserError(msg)
+        case _:
+            return None
+
+
+def _data_url(part: ImagePart | FilePart) -> str:
+    if part.data is None or part.media_type is None:
+        msg = f"{type(part).__name__} needs a url, or data together with its media_type"
+        raise UserError(msg)
+    return f"data:{part.media_type};base64,{part.data}"
+
+
+def _assistant(message: Message, server: str) -> list[dict[str, Any]]:
+    calls = [_tool_call(call) for call in message.tool_calls]
+    text = message.text
+    encoded: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
+    reasoning = "".join([p.text for p in message.parts if type(p) is ReasoningPart and _belongs_to(p, server)])
+    if reasoning:
+        encoded["reasoning_content"] = reasoning
+    if calls:
+        encoded["tool_calls"] = calls
+    return [encoded]
+
+
+def _belongs_to(part: ReasoningPart, server: str) -> bool:
+    """Whether this very server sent the reasoning, under the name that servers want it back by."""
+    metadata = part.metadata or {}
+    return (part.provider, metadata.get("server"), metadata.get("field")) == (PROVIDER, server, "reasoning_content")
+
+
+def _tool_call(call: ToolCallPart) -> dict[str, Any]:
+    # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
+    function = {"name": call.tool_name, "arguments": _json(call.args)}
+    return {"id": call.tool_call_id, "type": "function", "function": function}
+
+
+def _tool_results(message: Message, _server: str) -> list[dict[str, Any]]:
+    return [_tool_result(result) for result in message.tool_results]
+
+
+def _tool_result(part: ToolResultPart) -> dict[str, Any]:
+    # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
+    content = part.result if isinstance(part.result, str) else _json(part.result)
+    return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
+
+
+_ENCODERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _tool_results}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, "parameters": tool.parameters}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:
+    if choice in ("none", "required"):
+        return choice
+    names = [tool.name for tool in tools]
+    if choice not in names:
+        msg = f"tool_choice {choice!r} is no tool of this request; there are: {', '.join(names)}"
+        raise UserError(msg)
+    return {"type": "function", "function": {"name": choice}}
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

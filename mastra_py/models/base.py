@@ -1,0 +1,118 @@
+"""The provider port: what a model is asked, what it can do, and the one method that asks it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+
+from mastra_py.errors import UserError
+from mastra_py.events import ModelEvent
+from mastra_py.messages import Message
+from mastra_py.tools import Tool
+
+ToolChoice: TypeAlias = Literal["auto", "none", "required"] | str
+"""Whether the model may call tools: as it likes, not at all, at least one, or the tool of that name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """Settings of a model call; what is ``None`` is left to the provider.
+
+    Attributes:
+        temperature: randomness, from 0.
+        top_p: nucleus sampling, from 0 to 1.
+        max_output_tokens: limit of the reply, in tokens.
+        stop: texts that end the reply.
+        seed: for replies that can be repeated, where the provider has it.
+        timeout: seconds the provider may take between two pieces of the reply.
+        extra_body: merged into the request body as it is.
+        extra_headers: further HTTP headers.
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    stop: Sequence[str] | None = None
+    seed: int | None = None
+    timeout: float | None = None
+    extra_body: Mapping[str, Any] | None = None
+    extra_headers: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("temperature", "top_p", "max_output_tokens", "timeout"):
+            value: float | None = getattr(self, name)
+            if value is not None and not (0 <= value < float("inf")):
+                msg = f"model setting {name} must be a finite number from 0, got {value!r}"
+                raise UserError(msg)
+
+    def merged(self, other: ModelSettings | None) -> ModelSettings:
+        """Return these settings with whatever ``other`` sets in their place."""
+        if other is None:
+            return self
+        changes = {f.name: v for f in dataclasses.fields(other) if (v := getattr(other, f.name)) is not None}
+        return dataclasses.replace(self, **changes)
+
+
+def read_settings(settings: ModelSettings | Mapping[str, Any] | None) -> ModelSettings:
+    """Return :class:`ModelSettings` from settings or a mapping of their names.
+
+    Raises:
+        UserError: a name is unknown, or a value out of range.
+    """
+    if settings is None:
+        return ModelSettings()
+    if isinstance(settings, ModelSettings):
+        return settings
+    known = {f.name for f in dataclasses.fields(ModelSettings)}
+    if unknown := sorted(set(settings) - known):
+        msg = f"unknown model setting {unknown[0]!r}; known are {', '.join(sorted(known))}"
+        raise UserError(msg)
+    return ModelSettings(**settings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """One model call: what is said so far, and what the model may do. ``messages`` holds no system prompt."""
+
+    messages: Sequence[Message]
+    system: str | None = None
+    tools: Sequence[Tool] = ()
+    tool_choice: ToolChoice = "auto"
+    settings: ModelSettings = field(default_factory=ModelSettings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """What a model can do, as data.
+
+    Attributes:
+        max_tokens_field: what the wire calls the limit of the reply (OpenAI's newer models refuse the old name).
+    """
+
+    max_tokens_field: str = "max_tokens"
+
+
+@runtime_checkable
+class Model(Protocol):
+    """The port of a model provider.
+
+    ``stream`` returns an async context manager round the events of one reply, the last of them a ``ModelFinished``. It
+    makes exactly one attempt, raises :class:`~mastra_py.errors.ModelError` for whatever goes wrong, and leaving the
+    block closes the connection.
+    """
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def provider(self) -> str: ...
+
+    @property
+    def profile(self) -> ModelProfile: ...
+
+    def stream(self, request: ModelRequest, /) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Open one reply."""
+        ...

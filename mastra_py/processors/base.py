@@ -1,0 +1,70 @@
+"""The ports of processors: what they are asked and what they may answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol, runtime_checkable
+
+from mastra_py.errors import ModelError
+from mastra_py.messages import Message
+
+
+@dataclass(slots=True, kw_only=True)
+class ApiErrorContext:
+    """A model call has failed: what an error processor is asked about.
+
+    Attributes:
+        error: what failed; its causes are in the exception chain.
+        retry_count: retries made so far for this model call, by all processors together, from 0.
+        received_at: when the failure arrived, in UTC; HTTP dates count against it.
+        step: the step of the run, from 1.
+        run_id: the run.
+        owner_id: the agent or scorer whose call it is.
+        messages: what was sent.
+        request_context: the caller's context.
+    """
+
+    error: ModelError
+    retry_count: int = 0
+    received_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    step: int = 1
+    run_id: str = ""
+    owner_id: str = ""
+    messages: Sequence[Message] = ()
+    request_context: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retry:
+    """The answer "make the call again": after ``delay`` seconds, with ``append`` added to what is sent.
+
+    It is data: the loop waits, and only where its cap allows the retry. ``append`` is part of this step's further
+    attempts, not of the history. A delay that is negative, NaN or infinite counts as 0.
+    """
+
+    delay: float = 0.0
+    append: Sequence[Message] = ()
+
+
+def sane_delay(delay: float) -> float:
+    """Return ``delay``, or 0 where it is negative, NaN or infinite."""
+    return delay if math.isfinite(delay) and delay > 0 else 0.0
+
+
+@runtime_checkable
+class ErrorProcessor(Protocol):
+    """Decides whether a failed model call is made again.
+
+    It may raise :class:`~mastra_py.errors.TripWire` to end the run. Any other exception is logged and the next
+    processor is asked.
+    """
+
+    @property
+    def id(self) -> str: ...
+
+    async def process_api_error(self, ctx: ApiErrorContext, /) -> Retry | None:
+        """Return a :class:`Retry`, or ``None`` to leave the failure to the next processor."""
+        ...

@@ -1,0 +1,354 @@
+"""Reads recorded retry vectors of level ``processor``: what was given, what must come out, and by which rule it differs.
+
+An unknown key or value fails the vector: it would otherwise pass without having been looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from mastra_py.errors import (
+    AuthError,
+    ModelError,
+    ModelTimeoutError,
+    OverloadedError,
+    QuotaError,
+    RateLimitError,
+    RequestError,
+    ServerError,
+    UserError,
+)
+from mastra_py.processors import ApiErrorContext, RetryMatcher, StreamErrorRetryProcessor, is_bad_request
+
+JsonObject = Mapping[str, Any]
+
+ENDLESS = 50
+CONNECTION_CODES = ("ECONN", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN")
+NEVER_UNKNOWN = {400, 401, 403, 404, 422}
+STATUS_CLASSES: dict[int, type[ModelError]] = {
+    400: RequestError,
+    401: AuthError,
+    402: QuotaError,
+    403: AuthError,
+    404: RequestError,
+    408: ModelTimeoutError,
+    422: RequestError,
+    429: RateLimitError,
+    503: OverloadedError,
+    529: OverloadedError,
+}
+
+
+class UnknownNotationError(AssertionError):
+    """A vector holds something that this reader does not know."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What asking a processor until it declines came to; delays in seconds.
+
+    ``raised`` is the message of what came out of the processor, ``refused`` the option that its constructor refused,
+    ``retryable`` the mark of the error where it was made from a response.
+    """
+
+    retries: int = 0
+    delays: tuple[float, ...] = ()
+    on_retry: tuple[tuple[int, float], ...] = ()
+    raised: str | None = None
+    refused: str | None = None
+    retryable: bool | None = None
+
+
+@dataclass(slots=True)
+class _Built:
+    processor: StreamErrorRetryProcessor
+    on_retry: list[tuple[int, float]] = field(default_factory=list)
+
+
+async def play(given: JsonObject) -> Outcome:
+    """Ask a processor made as ``given`` says about its error, with retry counts from 0, until it declines."""
+    _only(given, "level", "now", "options", "error")
+    error = build_error(given["error"])
+    retryable = bool(error.retryable) if isinstance(error, ModelError) and _is_response(given["error"]) else None
+    try:
+        built = _build_processor(given["options"])
+    except UserError as refusal:
+        return Outcome(refused=str(refusal).split()[1], retryable=retryable)
+    now = datetime.fromisoformat(given["now"])
+    delays: list[float] = []
+    raised = None
+    while len(delays) < ENDLESS:
+        ctx = ApiErrorContext(error=error, retry_count=len(delays), received_at=now)  # type: ignore[arg-type]
+        try:
+            retry = await built.processor.process_api_error(ctx)
+        except Exception as exc:  # noqa: BLE001 -- what came out is what is compared
+            raised = str(exc)
+            break
+        if retry is None:
+            break
+        delays.append(retry.delay)
+    return Outcome(
+        retries=len(delays),
+        delays=tuple(delays),
+        on_retry=tuple(built.on_retry),
+        raised=raised,
+        retryable=retryable,
+    )
+
+
+def expected(vector: JsonObject) -> tuple[Outcome, str | None]:
+    """Return what must come out, and the rule by which it differs from the record, ``None`` where it does not."""
+    expect, given = vector["expect"], vector["given"]
+    _only(expect, "retries", "delays_ms", "on_retry", "thrown", "derived_is_retryable")
+    recorded = Outcome(
+        retries=expect["retries"],
+        delays=tuple(ms / 1000 for ms in expect["delays_ms"]),
+        on_retry=tuple((call["retry_count"], call["delay_ms"] / 1000) for call in expect.get("on_retry", ())),
+        raised=expect["thrown"]["message"] if "thrown" in expect else None,
+        retryable=expect.get("derived_is_retryable"),
+    )
+    if (option := _refused_option(given["options"])) is not None:
+        return Outcome(refused=option, retryable=recorded.retryable), "D37"
+    if recorded.retries and _is_unknown_but_hopeless(given):
+        return replace(recorded, retries=0, delays=()), "D12"
+    if not recorded.retries and recorded.raised is None and _has_connection_code(given["error"]):
+        return _retried_as_configured(given["options"], recorded), "D12"
+    return recorded, None
+
+
+# --- the rules, read from what is given
+
+
+def _refused_option(options: JsonObject) -> str | None:
+    """D37: the first option, in the order of construction, that is negative, NaN or infinite."""
+    ours = {"max_retries": "max_retries", "max_retry_after_ms": "max_retry_after", "delay_ms": "delay"}
+    for source in (*options.get("matchers", ()), options):
+        for key, name in ours.items():
+            value = source.get(key)
+            if isinstance(value, (int, float, str)) and not 0 <= float(value) < math.inf:
+                return name
+    return None
+
+
+def _is_unknown_but_hopeless(given: JsonObject) -> bool:
+    """D12: only ``retry_unknown_errors`` had it retried, though its status says that it will fail again."""
+    if not given["options"].get("retry_unknown_errors") or given["options"].get("matchers"):
+        return False
+    chain = list(_specs(given["error"]))
+    marked = any(_mark(spec) for spec in chain)
+    return not marked and any(_status(spec) in NEVER_UNKNOWN for spec in chain)
+
+
+def _has_connection_code(spec: JsonObject) -> bool:
+    """D12: the error or a cause is a connection error."""
+    return any(str(s.get("code", "")).startswith(CONNECTION_CODES) for s in _specs(spec) if s["type"] == "error")
+
+
+def _retried_as_configured(options: JsonObject, recorded: Outcome) -> Outcome:
+    _only(options, "max_retries", "delay_ms")
+    retries = options.get("max_retries", 1)
+    return replace(recorded, retries=retries, delays=(_seconds(options.get("delay_ms", 0)),) * retries)
+
+
+def _specs(spec: JsonObject | None) -> Iterator[JsonObject]:
+    while spec is not None:
+        yield spec
+        spec = spec.get("cause")
+
+
+def _mark(spec: JsonObject) -> bool:
+    stated = spec.get("value", spec) if spec["type"].startswith("plain_object") else spec
+    if "is_retryable" in stated:
+        return stated["is_retryable"] is True
+    status = spec.get("status") if _is_response(spec) else None
+    return status is not None and (status in {408, 409, 429} or status >= 500)
+
+
+def _status(spec: JsonObject) -> int | None:
+    holder = spec.get("value", spec) if spec["type"].startswith("plain_object") else spec
+    status = holder.get("status", holder.get("status_code"))
+    return int(status) if status is not None else None
+
+
+# --- errors
+
+
+def build_error(spec: JsonObject | str | None) -> Exception:
+    """Return the exception that an error of a vector stands for."""
+    if spec is None:
+        return Exception()
+    if isinstance(spec, str):
+        return Exception(spec)
+    match spec["type"]:
+        case "api_call_error":
+            _only(spec, "type", "status", "headers", "body", "message", "is_retryable", "cause")
+            error = api_error(
+                spec.get("status"),
+                headers=spec.get("headers"),
+                body=spec.get("body"),
+                message=spec.get("message", ""),
+                retryable=spec.get("is_retryable"),
+            )
+        case "error":
+            error = _plain_exception(spec)
+        case "plain_object" | "plain_object_with_cause":
+            _only(spec, "type", "value", "cause")
+            error = _from_value(spec["value"])
+        case "string":
+            _only(spec, "type", "value")
+            error = Exception(spec["value"])
+        case "null" | "undefined":
+            _only(spec, "type")
+            error = Exception()
+        case other:
+            msg = f"unknown type of error {other!r}"
+            raise UnknownNotationError(msg)
+    if "cause" in spec:
+        error.__cause__ = build_error(spec["cause"])
+    return error
+
+
+def api_error(
+    status: int | None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    body: Any = None,
+    message: str = "",
+    retryable: bool | None = None,
+) -> ModelError:
+    """Return the error that a response with this status makes."""
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except ValueError:
+            pass  # not JSON: the text is the body
+    kind = ModelError if status is None else STATUS_CLASSES.get(status)
+    if kind is None:
+        kind = ServerError if status is not None and status >= 500 else RequestError
+    failure = body.get("error") if isinstance(body, dict) else None
+    code = failure.get("code") if isinstance(failure, dict) else None
+    if code == "insufficient_quota":
+        kind = QuotaError
+    if retryable is None and status == 409:
+        retryable = True
+    return kind(message, status=status, code=code, headers=headers, body=body, retryable=retryable)
+
+
+def _from_value(value: Any) -> ModelError:
+    if not isinstance(value, dict):
+        return ModelError(body=value)
+    mark, message = value.get("is_retryable"), value.get("message")
+    return ModelError(
+        message if isinstance(message, str) else "",
+        body=value,
+        retryable=mark if isinstance(mark, bool) else None,
+    )
+
+
+def _plain_exception(spec: JsonObject) -> Exception:
+    attributes = ("name", "code", "status", "status_code", "headers", "is_retryable")
+    _only(spec, "type", "message", "cause", "circular_cause", "circular_pair", *attributes)
+    error = Exception(spec.get("message", ""))
+    for name in attributes:
+        if name in spec:
+            setattr(error, name, spec[name])
+    if spec.get("circular_cause"):
+        error.__cause__ = error
+    if spec.get("circular_pair"):
+        error.__cause__ = Exception("the other one")
+        error.__cause__.__cause__ = error
+    return error
+
+
+def _is_response(spec: JsonObject | str | None) -> bool:
+    return isinstance(spec, Mapping) and spec["type"] == "api_call_error"
+
+
+# --- options
+
+
+def _build_processor(options: JsonObject) -> _Built:
+    _only(options, "max_retries", "delay_ms", "max_retry_after_ms", "retry_unknown_errors", "matchers")
+    on_retry: list[tuple[int, float]] = []
+    ours: dict[str, Any] = {}
+    if "max_retries" in options:
+        ours["max_retries"] = _number(options["max_retries"])
+    if "delay_ms" in options:
+        ours["delay"] = _delay(options["delay_ms"])
+    if "max_retry_after_ms" in options:
+        ours["max_retry_after"] = _seconds(options["max_retry_after_ms"])
+    if "retry_unknown_errors" in options:
+        ours["retry_unknown_errors"] = options["retry_unknown_errors"]
+    if "matchers" in options:
+        ours["matchers"] = [_matcher(spec, on_retry) for spec in options["matchers"]]
+    return _Built(StreamErrorRetryProcessor(**ours), on_retry)
+
+
+def _matcher(spec: JsonObject, on_retry: list[tuple[int, float]]) -> RetryMatcher | Callable[[Exception], bool]:
+    _only(spec, "match", "max_retries", "delay_ms", "plain")
+    match = _match(spec["match"])
+    if spec.get("plain"):
+        return match
+    return RetryMatcher(
+        match,
+        max_retries=_number(spec["max_retries"]) if "max_retries" in spec else None,
+        delay=_delay(spec["delay_ms"]) if "delay_ms" in spec else None,
+        on_retry=lambda ctx, delay: on_retry.append((ctx.retry_count, delay)),
+    )
+
+
+def _match(spec: JsonObject) -> Callable[[Exception], bool]:
+    match spec:
+        case {"always": True, **rest} if not rest:
+            return lambda _: True
+        case {"message_contains": str(text), **rest} if not rest:
+            return lambda error: text in str(error)
+        case {"builtin": "bad_request", **rest} if not rest:
+            return is_bad_request
+        case {"throws": True, **rest} if not rest:
+            return lambda _: _raise("matcher broke")
+        case _:
+            msg = f"unknown match {spec!r}"
+            raise UnknownNotationError(msg)
+
+
+def _delay(spec: Any) -> Any:
+    if not isinstance(spec, Mapping):
+        return _seconds(spec)
+    match spec:
+        case {"fn": "linear", "base": base, **rest} if not rest:
+            return lambda ctx: _seconds(base * (ctx.retry_count + 1))
+        case {"fn": "async_constant", "value": value, **rest} if not rest:
+
+            async def constant(_: ApiErrorContext) -> float:
+                return _seconds(value)
+
+            return constant
+        case {"fn": "throws", **rest} if not rest:
+            return lambda _: _raise("delay function broke")
+        case _:
+            msg = f"unknown delay {spec!r}"
+            raise UnknownNotationError(msg)
+
+
+def _seconds(milliseconds: float | str) -> float:
+    return float(milliseconds) / 1000
+
+
+def _number(value: int | str) -> Any:
+    return float(value) if isinstance(value, str) else value
+
+
+def _raise(message: str) -> bool:
+    raise Exception(message)  # noqa: TRY002 -- a recorded throw has no class
+
+
+def _only(spec: JsonObject, *known: str) -> None:
+    if unknown := set(spec) - set(known):
+        msg = f"unknown key {min(unknown)!r} in {dict(spec)!r}"
+        raise UnknownNotationError(msg)

@@ -1,0 +1,87 @@
+"""Messages: what counts as text, and the JSON form."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mastra_py import UserError
+from mastra_py.messages import (
+    DataPart,
+    FeedbackPart,
+    FilePart,
+    ImagePart,
+    Message,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+    Usage,
+    dump_messages,
+    last_user_text,
+    load_messages,
+    total_usage,
+)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+objects = st.dictionaries(st.text(), json_values, max_size=3)
+parts = st.one_of(
+    st.builds(TextPart, st.text()),
+    st.builds(ReasoningPart, st.text(), st.none() | st.text(), st.none() | objects),
+    st.builds(ToolCallPart, st.text(), st.text(), objects, st.none() | st.text(), st.none() | objects),
+    st.builds(ToolResultPart, st.text(), st.text(), json_values, st.booleans()),
+    st.builds(ImagePart, st.none() | st.text(), st.none() | st.text(), st.none() | st.text()),
+    st.builds(FilePart, st.none() | st.text(), st.none() | st.text(), st.none() | st.text(), st.none() | st.text()),
+    st.builds(DataPart, st.text(), json_values),
+    st.builds(FeedbackPart, st.text()),
+)
+messages = st.builds(Message, st.sampled_from(["system", "user", "assistant", "tool"]), st.lists(parts, max_size=4))
+
+
+@given(st.lists(messages, max_size=4))
+def test_a_conversation_survives_json(conversation: list[Message]) -> None:
+    assert load_messages(json.loads(json.dumps(dump_messages(conversation)))) == conversation
+
+
+def test_text_is_the_text_parts_alone() -> None:
+    message = Message("assistant", [ReasoningPart("hm"), TextPart("a"), FeedbackPart("no"), TextPart("b")])
+    assert message.text == "ab"
+
+
+def test_feedback_is_not_the_users_own_words() -> None:
+    feedback = Message("user", [FeedbackPart("mend it")])
+    assert feedback.is_feedback
+    assert last_user_text([Message("user", [TextPart("the "), TextPart("task")]), feedback]) == "the task"
+
+
+def test_content_may_stand_for_parts() -> None:
+    assert load_messages([{"role": "user", "content": "hi"}]) == [Message("user", "hi")]
+
+
+@pytest.mark.parametrize(
+    ("given_message", "complaint"),
+    [
+        ({"role": "user"}, r"messages\[0\].parts"),
+        ({"role": "robot", "content": "x"}, r"messages\[0\].role"),
+        ({"role": "user", "parts": [{"type": "smell"}]}, "smell"),
+        (7, r"messages\[0\] is a int"),
+    ],
+)
+def test_what_is_no_message_is_named(given_message: object, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        load_messages([given_message])  # type: ignore[list-item]
+
+
+def test_usage_adds_up() -> None:
+    one = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=1)
+    assert total_usage([one, one]) == Usage(
+        input_tokens=2, output_tokens=4, cached_input_tokens=2, reasoning_tokens=2
+    )
+    assert one.total_tokens == 3

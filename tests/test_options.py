@@ -1,0 +1,99 @@
+"""Wrong use fails before anything is sent, naming the thing."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from mastra_py import Agent, Message, UserError, create_scorer, tool
+from mastra_py.testing import ScriptedModel
+
+
+@tool
+def lookup(q: str) -> str:
+    """Look it up."""
+    return q
+
+
+def agent(**options: Any) -> Agent:
+    return Agent(id="writer", model=ScriptedModel(["never"]), **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"max_steps": -1}, "max_steps must be a whole number from 1, got -1"),
+        ({"max_steps": 0}, "max_steps"),
+        ({"max_steps": 2.5}, "max_steps"),
+        ({"max_steps": True}, "max_steps"),
+        ({"maxsteps": 3}, "no option 'maxsteps'; did you mean 'max_steps'?"),
+        ({"wholly_unknown": 3}, "no option 'wholly_unknown'; known are"),
+        ({"tool_concurrency": 0}, "tool_concurrency"),
+        ({"max_processor_retries": -1}, "max_processor_retries"),
+        ({"active_tools": ["nope"]}, "active_tools names 'nope', which is none of its tools: lookup"),
+        ({"active_tools": "lookup"}, "active_tools must be a sequence"),
+        ({"tool_choice": "nope"}, "tool_choice names 'nope'"),
+        ({"tool_choice": 3}, "tool_choice"),
+        ({"tools": [lookup]}, "'lookup'"),
+        ({"tools": [3]}, "3"),
+        ({"request_context": 3}, "request_context must be a Mapping"),
+        ({"model_settings": {"temprature": 1}}, "unknown model setting 'temprature'"),
+        ({"model_settings": {"temperature": -1}}, "temperature must be a finite number from 0"),
+        ({"is_task_complete": 3}, "3 is no scorer"),
+        ({"is_task_complete": create_scorer("bare")}, "'bare' has no generate_score"),
+        ({"messages": "hello"}, "messages must be a sequence"),
+        ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0]"),
+        ({"messages": [3]}, "messages[0] is a int"),
+    ],
+)
+def test_a_wrong_option_is_raised_by_the_call_of_stream(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        agent(tools=[lookup]).stream("go", **options)
+
+
+async def test_generate_raises_the_same() -> None:
+    with pytest.raises(UserError, match="max_steps"):
+        await agent().generate("go", max_steps=-1)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "messages", "complaint"),
+    [
+        (None, (), "nothing to answer"),
+        ("", (), "the prompt is empty"),
+        ("  \n", (), "the prompt is empty"),
+        (3, (), "a text or a Message, got int"),
+        (None, [Message("user", "a"), Message("assistant", "b")], "ends with a message of role 'assistant'"),
+    ],
+)
+def test_there_must_be_something_to_answer(prompt: Any, messages: Any, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        agent().stream(prompt, messages=messages)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"id": " "}, "not blank"),
+        ({"model": "gpt-5"}, "gpt-5"),
+        ({"model": "acme/large"}, "acme"),
+        ({"model": 3}, "got int"),
+        ({"tools": [lookup, lookup]}, "lookup"),
+        ({"defaults": {"max_stps": 3}}, "did you mean 'max_steps'"),
+        ({"max_processor_retries": -1}, "max_processor_retries"),
+    ],
+)
+def test_a_wrong_agent_is_refused_at_construction(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        Agent(**{"id": "writer", "model": ScriptedModel([]), **options})
+
+
+def test_a_tool_that_depends_on_the_context_is_checked_when_it_is_known() -> None:
+    agent(tools=lambda context: [lookup]).stream("go", active_tools=["lookup"])
+
+
+async def test_a_wrong_name_among_dynamic_tools_fails_the_run_before_a_request() -> None:
+    with pytest.raises(UserError, match="active_tools names 'nope'"):
+        await agent(tools=lambda context: [lookup]).generate("go", active_tools=["nope"])
