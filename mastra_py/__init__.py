@@ -1,7 +1,7 @@
 """Async agents whose answers have been checked.
 
-An agent answers, async scorers judge the answer, and the reason they give goes back into the conversation until the work
-is accepted or the steps run out.
+An agent answers, async scorers judge the answer, and the reason they give goes back into the conversation until the
+work is accepted or the steps run out.
 """
 
 from __future__ import annotations

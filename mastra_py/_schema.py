@@ -24,22 +24,27 @@ from mastra_py.errors import UserError
 
 JsonObject: TypeAlias = dict[str, Any]
 
-_SINGLE = (
+# Where a schema holds further schemas: one or a list of them, or a dict of them by name.
+_INNER = (
     "items",
-    "additionalProperties",
+    "prefixItems",
     "contains",
-    "propertyNames",
     "unevaluatedItems",
+    "additionalItems",
+    "additionalProperties",
+    "propertyNames",
     "unevaluatedProperties",
+    "contentSchema",
+    "anyOf",
+    "oneOf",
+    "allOf",
     "not",
     "if",
     "then",
     "else",
 )
-_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
-_MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
 
-_REFERENCE_HOPS = 8
 _SHOWN_CHARS = 200
 _SHOWN_PROBLEMS = 10
 
@@ -146,11 +151,12 @@ def arguments_from(schema: Mapping[str, Any], function: Callable[..., Any], *, o
 def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
     """Yield ``schema`` and every schema in it. Data in it, such as a default or an enum, is not taken for one."""
     yield schema
-    children: list[Any] = [schema.get(key) for key in _SINGLE]
-    for key in _LISTS:
-        children.extend(cast("Iterable[Any]", schema.get(key) or ()))
-    for key in _MAPS:
-        children.extend(cast("dict[str, Any]", schema.get(key) or {}).values())
+    children: list[Any] = []
+    for key in _INNER:
+        child = schema.get(key)
+        children.extend(cast("list[Any]", child) if isinstance(child, list) else [child])
+    for key in _NAMED:
+        children.extend(_as_object(schema.get(key)).values())
     for child in children:
         if isinstance(child, dict):
             yield from subschemas(cast("JsonObject", child))
@@ -198,14 +204,18 @@ def _model_and_schema(
     try:
         return _build(fields, namespace)
     except _UNUSABLE as exc:
-        for field in fields:
-            try:
-                _build([field], namespace)
-            except _UNUSABLE as own:
-                msg = f"{owner}: parameter {field.parameter.name!r} cannot be described by a JSON Schema: {_first_line(own)}"
-                raise UserError(msg) from own
-        msg = f"{owner}: there is no JSON Schema for its parameters: {_first_line(exc)}"
+        culprits = [repr(f.parameter.name) for f in fields if not _is_usable(f, namespace)]
+        why = str(exc).partition("\n")[0]
+        msg = f"{owner}: parameter {', '.join(culprits)} cannot be described by a JSON Schema: {why}"
         raise UserError(msg) from exc
+
+
+def _is_usable(field: _Field, namespace: dict[str, Any]) -> bool:
+    try:
+        _build([field], namespace)
+    except _UNUSABLE:
+        return False
+    return True
 
 
 def _build(fields: Sequence[_Field], namespace: dict[str, Any]) -> tuple[type[BaseModel], JsonObject]:
@@ -247,10 +257,10 @@ def _object_schema(schema: Mapping[str, Any], owner: str) -> JsonObject:
 
 def _json_schema_check(schema: JsonObject, owner: str) -> Callable[[JsonObject], list[str]]:
     # Imported here: it takes 80 ms, which only tools with a schema of their own should pay.
-    from jsonschema import Draft202012Validator, exceptions, validators  # noqa: PLC0415
-    from referencing import Registry, Resource  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
-    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, exceptions, validators
+    from referencing import Registry, Resource
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
 
     kind = validators.validator_for(schema, default=Draft202012Validator)
     try:
@@ -263,9 +273,10 @@ def _json_schema_check(schema: JsonObject, owner: str) -> Callable[[JsonObject],
         "", Resource[Any].from_contents(schema, default_specification=DRAFT202012)
     ).resolver()
     for part in subschemas(schema):
-        if isinstance(ref := part.get("$ref"), str):
+        for ref in (part.get("$ref"), part.get("$dynamicRef")):
             try:
-                resolver.lookup(ref)
+                if isinstance(ref, str):
+                    resolver.lookup(ref)
             except Unresolvable as exc:
                 msg = f"{owner}: parameters refers to {ref!r}, which is not in it; only what is inside can be used"
                 raise UserError(msg) from exc
@@ -289,10 +300,8 @@ def _read(check: Callable[[JsonObject], dict[str, Any]], schema: JsonObject, arg
     try:
         return check(args)
     except InvalidArguments:
-        shorter = _without_nulls(args, schema, schema)
-        if shorter == args:
-            raise
-    return check(shorter)
+        args = _without_nulls(args, schema, schema)
+    return check(args)
 
 
 def _without_nulls(value: Any, schema: JsonObject, root: JsonObject) -> Any:
@@ -346,12 +355,11 @@ def _takes_null(schema: JsonObject, root: JsonObject) -> bool:
 
 def _dereferenced(schema: JsonObject, root: JsonObject) -> JsonObject:
     """Follow ``$ref`` into ``$defs`` or ``definitions``; any other reference is left as it is."""
-    for _ in range(_REFERENCE_HOPS):
-        _, _, path = str(schema.get("$ref", "")).partition("#/")
-        where, _, name = path.partition("/")
+    while isinstance(ref := schema.get("$ref"), str):
+        where, _, name = ref.removeprefix("#/").partition("/")
         if where not in {"$defs", "definitions"} or name not in root.get(where, {}):
             break
-        schema = root[where][name]
+        schema = _as_object(root[where][name])
     return schema
 
 
@@ -372,7 +380,3 @@ def _bounded(problems: list[str]) -> list[str]:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).partition("\n")[0]

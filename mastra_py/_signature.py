@@ -6,6 +6,7 @@ alike. Whoever asks names the owner ("tool 'add'"), and every error begins with 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import types
@@ -150,11 +151,11 @@ def read_docstring(function: Callable[..., Any]) -> tuple[str | None, dict[str, 
     if "\n" not in doc and not doc.startswith(":"):
         return doc, {}
     # Imported here: it takes 31 ms, which programs without such docstrings should not pay.
-    import docstring_parser  # noqa: PLC0415
+    import docstring_parser
 
     try:
         parsed = docstring_parser.parse(doc)
-    except docstring_parser.ParseError:
+    except Exception:  # noqa: BLE001 -- it trips over odd text in ways of its own, and a docstring is only words
         return doc, {}
     described = {p.arg_name: p.description.strip() for p in parsed.params if p.description}
     return (parsed.description or "").strip() or None, described
@@ -203,7 +204,9 @@ def _enclosing_names(function: Callable[..., Any]) -> dict[str, Any]:
             found = {**frame.f_locals, **found}
         frame = frame.f_back
     if inspect.isfunction(function):
-        found.update(inspect.getclosurevars(function).nonlocals)
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # an empty cell: the name gets its value only later
+                found[name] = cell.cell_contents
     return found
 
 

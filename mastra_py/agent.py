@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, cast, overload
 
+from pydantic import TypeAdapter
 from typing_extensions import Unpack
 
 from mastra_py._loop.channel import NullOut
+from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
 from mastra_py.errors import UserError
@@ -22,11 +24,10 @@ from mastra_py.options import (
     Tools,
     build_spec,
     check_option_names,
-    read_processors,
     whole_number,
 )
-from mastra_py.processors.base import ErrorProcessor
-from mastra_py.results import AgentResult
+from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
+from mastra_py.results import AgentResult, OutT
 from mastra_py.stream import AgentStream
 from mastra_py.tools import collect_tools
 
@@ -41,6 +42,8 @@ class Agent:
         instructions: its system prompt, or a (sync or async) function of the request context that gives it.
         model: a model, or a string such as ``"openai/gpt-5-mini"`` or ``"local/smollm2"``.
         tools: its tools: ``Tool`` objects and plain functions, or a function of the request context that gives them.
+        input_processors: change what is sent, in order.
+        output_processors: change what comes back, in order.
         error_processors: asked in order whether a failed model call is made again.
         max_processor_retries: cap of the retries of one model call, all processors together; 10 unless given.
         model_settings: settings of its model calls.
@@ -55,15 +58,17 @@ class Agent:
         result = await agent.generate("A line about tea")
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- a facade: keyword-only, each with a default but two
         self,
         *,
-        id: str,  # noqa: A002 -- the field's name for it
+        id: str,
         model: Model | str,
         name: str | None = None,
         description: str = "",
         instructions: Instructions | None = None,
         tools: Tools = (),
+        input_processors: Sequence[InputProcessor] = (),
+        output_processors: Sequence[OutputProcessor] = (),
         error_processors: Sequence[ErrorProcessor] = (),
         max_processor_retries: int | None = None,
         model_settings: ModelSettings | Mapping[str, Any] | None = None,
@@ -88,7 +93,9 @@ class Agent:
             model=resolve_model(model),
             instructions=instructions,
             tools=cast("Tools", tools),
-            error_processors=read_processors(error_processors, f"{where}: error_processors"),
+            input_processors=check_processors(input_processors, f"{where}: input_processors", INPUT_METHODS),
+            output_processors=check_processors(output_processors, f"{where}: output_processors", OUTPUT_METHODS),
+            error_processors=check_processors(error_processors, f"{where}: error_processors", ERROR_METHODS),
             max_processor_retries=max_processor_retries,
             settings=read_settings(model_settings),
             defaults=defaults,
@@ -102,43 +109,99 @@ class Agent:
         """The agent's model."""
         return self._config.model
 
+    @overload
     def stream(
         self,
         prompt: str | Message | None = None,
         *,
         messages: Iterable[MessageLike] = (),
         **options: Unpack[RunOptions],
-    ) -> AgentStream[str]:
+    ) -> AgentStream[str]: ...
+    @overload
+    def stream(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        output: type[OutT] | TypeAdapter[OutT],
+        **options: Unpack[RunOptions],
+    ) -> AgentStream[OutT]: ...
+    @overload
+    def stream(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        output: Mapping[str, Any],
+        **options: Unpack[RunOptions],
+    ) -> AgentStream[Any]: ...
+    def stream(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        output: Any = str,
+        **options: Unpack[RunOptions],
+    ) -> AgentStream[Any]:
         """Return a run to be read while it goes; nothing runs before its first iteration.
 
         Args:
             prompt: what the user says; it comes after ``messages``.
             messages: an earlier conversation to go on from.
+            output: the type of the answer: a type, a ``TypeAdapter``, or a JSON Schema as a dict; text unless given.
             **options: see :class:`~mastra_py.options.RunOptions`.
 
         Raises:
             UserError: an option is unknown or out of its range; nothing is sent.
         """
-        return AgentStream(self._run(prompt, messages, options))
+        return AgentStream(self._run(prompt, messages, output, options))
 
+    @overload
     async def generate(
         self,
         prompt: str | Message | None = None,
         *,
         messages: Iterable[MessageLike] = (),
         **options: Unpack[RunOptions],
-    ) -> AgentResult[str]:
+    ) -> AgentResult[str]: ...
+    @overload
+    async def generate(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        output: type[OutT] | TypeAdapter[OutT],
+        **options: Unpack[RunOptions],
+    ) -> AgentResult[OutT]: ...
+    @overload
+    async def generate(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        output: Mapping[str, Any],
+        **options: Unpack[RunOptions],
+    ) -> AgentResult[Any]: ...
+    async def generate(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] = (),
+        output: Any = str,
+        **options: Unpack[RunOptions],
+    ) -> AgentResult[Any]:
         """Run to the end and return the result; arguments as for :meth:`stream`.
 
         Raises:
             UserError: an option is unknown or out of its range; nothing is sent.
-            RunError: the run failed.
+            RunError: the run failed; an :class:`~mastra_py.errors.OutputValidationError` where the answer does not fit
+                ``output``, also after a re-ask.
         """
-        run = self._run(prompt, messages, options)
+        run = self._run(prompt, messages, output, options)
         await run_loop(run, NullOut())
         return run.result()
 
-    def _run(self, prompt: str | Message | None, messages: Iterable[MessageLike], options: RunOptions) -> RunState:
-        return RunState(build_spec(self._config, prompt, messages, options))
-
-
+    def _run(
+        self, prompt: str | Message | None, messages: Iterable[MessageLike], output: Any, options: RunOptions
+    ) -> RunState:
+        return RunState(build_spec(self._config, prompt, messages, output, options))

@@ -85,7 +85,7 @@ class ModelError(RunError):
     kind: ClassVar[ErrorKind] = "other"
     default_retryable: ClassVar[bool | None] = None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- keyword-only facts, each optional
         self,
         message: str = "",
         *,
@@ -201,7 +201,11 @@ class ContentError(ModelError):
 
 
 class OutputValidationError(RunError):
-    """The reply does not validate as the wanted output type, also after the one re-ask."""
+    """The reply does not validate as the wanted output type, also after the one re-ask. ``text`` is what it was."""
+
+    def __init__(self, message: str = "", *, text: str = "") -> None:
+        super().__init__(message)
+        self.text = text
 
 
 class ToolError(RunError):

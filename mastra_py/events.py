@@ -223,7 +223,7 @@ class ToolResult:
 
 @dataclass(slots=True, kw_only=True)
 class ToolFailed:
-    """A tool call failed; ``error`` is the text that the model reads, ``exception`` what was raised, if anything was."""
+    """A tool call failed; ``error`` is what the model reads, ``exception`` what was raised, if anything was."""
 
     tool_call_id: str
     tool_name: str
@@ -307,7 +307,7 @@ class RunFailed:
 
 @dataclass(slots=True, kw_only=True)
 class RunAborted:
-    """Terminal: the run was cancelled by ``stream.cancel()``; ``partial_text`` had been shown of the unfinished step."""
+    """Terminal: the run was cancelled by ``stream.cancel()``; ``partial_text`` is what its last step had shown."""
 
     partial_text: str | None = None
     step: int = 0
@@ -330,4 +330,3 @@ AgentEvent: TypeAlias = (
     | Tripped
     | TerminalEvent
 )
-

@@ -43,7 +43,7 @@ class ReasoningPart:
 class ToolCallPart:
     """A tool call by the model.
 
-    ``raw_args`` is set only where the arguments were not a JSON object: then ``args`` is ``{}`` and the tool did not run.
+    ``raw_args`` is set only where the arguments were no JSON object: ``args`` is ``{}`` then, and the tool did not run.
     """
 
     tool_call_id: str

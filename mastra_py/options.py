@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, cast
 
 from mastra_py._loop.completion import Gate, TaskCompletionLike, as_gate
+from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
 from mastra_py._loop.stop import StopCondition
+from mastra_py._output import OutputType, output_type
 from mastra_py.errors import UserError
 from mastra_py.messages import Message, MessageLike, load_messages
 from mastra_py.models.base import Model, ModelSettings, ToolChoice, read_settings
-from mastra_py.processors.base import ErrorProcessor
+from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import StepResult
 from mastra_py.scoring import ScorerLookup
 from mastra_py.tools import Tool, collect_tools
@@ -26,7 +28,7 @@ RequestContext: TypeAlias = Any
 """The caller's own context of a call: a Mapping, or anything with ``.get``."""
 
 ToolLike: TypeAlias = Tool | Callable[..., Any]
-Instructions: TypeAlias = str | Callable[[RequestContext], str | None | Awaitable[str | None]]
+Instructions: TypeAlias = str | Callable[[RequestContext], str | Awaitable[str | None] | None]
 """The system prompt, or a (sync or async) function of the request context that gives it."""
 
 Tools: TypeAlias = Iterable[ToolLike] | Callable[[RequestContext], Iterable[ToolLike] | Awaitable[Iterable[ToolLike]]]
@@ -42,10 +44,12 @@ class RunOptions(TypedDict, total=False):
         instructions: in place of the agent's.
         tools: beside the agent's.
         active_tools: names of the tools that are offered; all unless given.
-        tool_choice: ``"auto"``, ``"none"``, ``"required"`` or a tool's name; a forced call is forced in the first step only.
+        tool_choice: ``"auto"``, ``"none"``, ``"required"`` or a tool's name; forced in the first step only.
         tool_concurrency: tools that may run at once; 10 unless given.
         model_settings: field by field over the agent's.
         request_context: the caller's context, a Mapping or anything with ``.get``; tools and scorers receive it.
+        input_processors: in place of the agent's.
+        output_processors: in place of the agent's.
         error_processors: in place of the agent's.
         max_processor_retries: cap of the retries of one model call; 10 unless given, 0 without processors.
         stop_when: conditions that end the run between two steps.
@@ -62,6 +66,8 @@ class RunOptions(TypedDict, total=False):
     tool_concurrency: int
     model_settings: ModelSettings | Mapping[str, Any] | None
     request_context: RequestContext
+    input_processors: Sequence[InputProcessor]
+    output_processors: Sequence[OutputProcessor]
     error_processors: Sequence[ErrorProcessor]
     max_processor_retries: int | None
     stop_when: StopCondition | Sequence[StopCondition]
@@ -88,6 +94,9 @@ class RunSpec:
     gate: Gate | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
     request_context: RequestContext = None
+    output: OutputType[Any] | None = None
+    input_processors: tuple[InputProcessor, ...] = ()
+    output_processors: tuple[OutputProcessor, ...] = ()
     error_processors: tuple[ErrorProcessor, ...] = ()
     max_processor_retries: int = 0
     stop_when: tuple[StopCondition, ...] = ()
@@ -103,6 +112,8 @@ class AgentConfig:
     model: Model
     instructions: Instructions | None
     tools: Tools
+    input_processors: tuple[InputProcessor, ...]
+    output_processors: tuple[OutputProcessor, ...]
     error_processors: tuple[ErrorProcessor, ...]
     max_processor_retries: int | None
     settings: ModelSettings
@@ -120,21 +131,6 @@ def check_option_names(options: Mapping[str, Any], where: str) -> None:
             raise UserError(msg)
 
 
-def read_processors(value: object, where: str) -> tuple[ErrorProcessor, ...]:
-    """Return the error processors in ``value``.
-
-    Raises:
-        UserError: one of them is no error processor.
-    """
-    items = cast("Sequence[object]", value if isinstance(value, list | tuple) else (value,))
-    for item in items:
-        if isinstance(item, type) or not isinstance(item, ErrorProcessor):
-            name = item.__name__ if isinstance(item, type) else repr(item)
-            msg = f"{where} holds {name}, which is no error processor: it needs an id and an async process_api_error(ctx)"
-            raise UserError(msg)
-    return tuple(cast("Sequence[ErrorProcessor]", items))
-
-
 def whole_number(value: object, where: str, *, least: int) -> int:
     """Return ``value``, a whole number from ``least``; anything else is a :class:`UserError`."""
     if type(value) is not int or value < least:
@@ -144,7 +140,11 @@ def whole_number(value: object, where: str, *, least: int) -> int:
 
 
 def build_spec(
-    config: AgentConfig, prompt: str | Message | None, messages: Iterable[MessageLike], options: RunOptions
+    config: AgentConfig,
+    prompt: str | Message | None,
+    messages: Iterable[MessageLike],
+    output: Any,
+    options: RunOptions,
 ) -> RunSpec:
     """Check the options of a call against the agent's configuration and freeze them.
 
@@ -154,9 +154,13 @@ def build_spec(
     where = f"agent {config.id!r}"
     check_option_names(options, where)
     merged: RunOptions = {**config.defaults, **options}
-    processors = config.error_processors
+    inputs, outputs, processors = config.input_processors, config.output_processors, config.error_processors
+    if "input_processors" in merged:
+        inputs = check_processors(merged["input_processors"], f"{where}: input_processors", INPUT_METHODS)
+    if "output_processors" in merged:
+        outputs = check_processors(merged["output_processors"], f"{where}: output_processors", OUTPUT_METHODS)
     if "error_processors" in merged:
-        processors = read_processors(merged["error_processors"], f"{where}: error_processors")
+        processors = check_processors(merged["error_processors"], f"{where}: error_processors", ERROR_METHODS)
     stop_when = merged.get("stop_when", ())
     check_model = getattr(config.model, "check", None)
     if check_model is not None:
@@ -176,8 +180,13 @@ def build_spec(
         gate=as_gate(merged.get("is_task_complete"), config.lookup),
         settings=config.settings.merged(read_settings(merged.get("model_settings"))),
         request_context=_request_context(merged.get("request_context"), where),
+        output=None if output is str else output_type(output, where),
+        input_processors=inputs,
+        output_processors=outputs,
         error_processors=processors,
-        max_processor_retries=_retry_cap(merged.get("max_processor_retries", config.max_processor_retries), processors, where),
+        max_processor_retries=_retry_cap(
+            merged.get("max_processor_retries", config.max_processor_retries), processors, where
+        ),
         stop_when=(stop_when,) if callable(stop_when) else tuple(stop_when),
         on_step=merged.get("on_step"),
         run_id=merged.get("run_id") or str(uuid.uuid4()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, cast
+from typing import Generic
 
 from typing_extensions import TypeVar
 
@@ -84,6 +84,8 @@ class AgentResult(Generic[OutT]):
 
     Attributes:
         text: the last committed text of the model; it may be empty. Never text of a failed call.
+        output: the answer in the type that ``output=`` asked for, ``None`` where the run ended without one; the text
+            where no type was asked for.
         stop_reason: why the run ended.
         finish_reason: how the last model call ended; ``None`` where none finished.
         completion: the last verdict; ``None`` where nothing was scored.
@@ -99,6 +101,7 @@ class AgentResult(Generic[OutT]):
     """
 
     text: str
+    output: OutT
     stop_reason: StopReason
     finish_reason: FinishReason | None
     completion: Verdict | None
@@ -121,8 +124,3 @@ class AgentResult(Generic[OutT]):
     def best(self) -> Attempt | None:
         """The accepted draft; else the one that meets most, then scores most, then came last."""
         return best_attempt(self.attempts)
-
-    @property
-    def output(self) -> OutT:
-        """The answer; where the run was not asked for another type, its text."""
-        return cast("OutT", self.text)

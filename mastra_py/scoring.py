@@ -7,7 +7,7 @@ steps, and :func:`as_scorer` makes one of a plain function.
 from __future__ import annotations
 
 import inspect
-import math
+import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -144,10 +144,14 @@ class Scorer(Protocol):
     """The port of a scorer. One with ``type = "agent"`` gets messages as output, every other one text."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The name that errors and events know it by."""
+        ...
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What people call it."""
+        ...
 
     async def run(self, run: ScorerRun[Any, Any], /) -> ScorerResult:
         """Judge ``run``. Whatever it raises counts as "could not judge", never as a verdict."""
@@ -168,7 +172,7 @@ def read_score(value: object) -> Score:
     """
     score = value if isinstance(value, Score) else Score(cast("Any", value))
     number = cast("object", score.value)
-    if not isinstance(number, int | float) or not math.isfinite(number):
+    if not isinstance(number, int | float) or not abs(number) <= sys.float_info.max:
         msg = f"a score must be a finite number, got {number!r}"
         raise ValueError(msg)
     return Score(number if type(number) is int else float(number), score.reason, score.passed)
@@ -228,7 +232,7 @@ def as_scorer(scorer: ScorerLike, lookup: ScorerLookup | None = None) -> Scorer:
     """
     if isinstance(scorer, str):
         if lookup is None:
-            msg = f"scorer {scorer!r} is given by name, but the agent is not registered on a Mastra instance that knows it"
+            msg = f"scorer {scorer!r} is given by name, but the agent is on no Mastra instance that knows it"
             raise UserError(msg)
         return lookup.get_scorer(scorer)
     if isinstance(scorer, type):

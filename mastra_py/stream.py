@@ -6,7 +6,7 @@ import contextvars
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Generic, NoReturn, Self
+from typing import Any, Generic, NoReturn, Self
 
 import anyio
 import anyio.lowlevel
@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 from mastra_py._loop.channel import Channel
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
+from mastra_py._output import OutputType
 from mastra_py.errors import UserError
 from mastra_py.events import (
     AgentEvent,
@@ -22,7 +23,9 @@ from mastra_py.events import (
     RunAborted,
     RunFailed,
     StepFinished,
+    StepStarted,
     TextDelta,
+    TextEnd,
 )
 from mastra_py.results import AgentResult, OutT
 
@@ -85,8 +88,8 @@ class AgentStream(Generic[OutT]):
             self._handle.cancel()
         if anyio.get_current_task().id != self._owner:
             msg = (
-                f"{self} is left in another task than it was entered in, most likely because an async generator that holds "
-                "it was not closed where it was read; wrap that generator in contextlib.aclosing()"
+                f"{self} is left in another task than it was entered in, most likely because an async generator that "
+                "holds it was not closed where it was read; wrap that generator in contextlib.aclosing()"
             )
             raise UserError(msg)
         if self._tasks is not None:
@@ -109,15 +112,37 @@ class AgentStream(Generic[OutT]):
     def text_deltas(self, *, drafts: bool = False) -> TextDeltas:
         """Return an iterator over the answer's text as it comes.
 
-        It yields text that stands: where scorers judge the answer, a draft is held back until its verdict, and a rejected
-        one is never yielded unless it is the last. With ``drafts=True`` all text comes live; then, as without
-        scorers, a provider failure after visible text is not retried but raised, with the partial text on it.
+        It yields text that stands: where scorers judge the answer, or ``output=`` gives it a type, a draft is held back
+        until it is known to stand, and a rejected one is never yielded unless it is the last. With ``drafts=True`` all
+        text comes live; then, as without scorers, a provider failure after visible text is not retried but raised,
+        with the partial text on it.
 
         Raises:
             UserError: the stream has a reader already.
         """
         self._claim("text_deltas()")
-        return TextDeltas(self, hold=self._run.spec.gate is not None and not drafts)
+        return TextDeltas(self, hold=self._held_back and not drafts)
+
+    def partial_outputs(self) -> PartialOutputs:
+        """Return an iterator over the answer of a run with ``output=`` as far as it has come.
+
+        It yields plain JSON values, each a fuller one, not validated; where an answer is taken back, the next one
+        starts anew. What comes between two looks of the reader is put into one value. ``result.output`` is the
+        validated answer.
+
+        Raises:
+            UserError: the run has no ``output=``, or the stream a reader already.
+        """
+        output = self._run.spec.output
+        if output is None:
+            msg = f"{self}: partial_outputs() is for runs with output=; read text_deltas() instead"
+            raise UserError(msg)
+        self._claim("partial_outputs()")
+        return PartialOutputs(self._next, self._channel, output)
+
+    @property
+    def _held_back(self) -> bool:
+        return self._run.spec.gate is not None or self._run.spec.output is not None
 
     async def result(self) -> AgentResult[OutT]:
         """Run to the end and return the result. Events nobody reads any more are not waited for.
@@ -206,7 +231,7 @@ class AgentStream(Generic[OutT]):
         if event is None:
             event = await self._wait()
         if type(event) is RunAborted:
-            # Where the run was cancelled from outside, so is its reader: that cancel must not be replaced by this event.
+            # A run that was cancelled from outside had its reader cancelled too: that must not turn into this event.
             await anyio.lowlevel.checkpoint_if_cancelled()
         return event
 
@@ -282,3 +307,42 @@ class TextDeltas:
                 self._ready.extend(self._held)
                 self._held.clear()
         return self._ready.popleft()
+
+
+class PartialOutputs:
+    """The answer of a run with ``output=``, as far as it has come. Returned by :meth:`AgentStream.partial_outputs`."""
+
+    def __init__(
+        self, following: Callable[[], Awaitable[AgentEvent]], channel: Channel, output: OutputType[Any]
+    ) -> None:
+        self._next = following
+        self._channel = channel
+        self._output = output
+        self._text = bytearray()
+        self._last: Any = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        """Return the next, fuller value.
+
+        Raises:
+            RunError: the run failed.
+        """
+        while True:
+            event = await self._next()
+            if type(event) is TextDelta:
+                self._text += event.text.encode("utf-8", "replace")
+                if self._channel.has_events:  # parse once for all that is there
+                    continue
+            elif type(event) in {OutputSuperseded, StepStarted}:
+                self._text.clear()
+                self._last = None
+                continue
+            elif type(event) is not TextEnd:
+                continue
+            value = self._output.peek(bytes(self._text))
+            if value is not None and value != self._last:
+                self._last = value
+                return value

@@ -19,10 +19,10 @@ from typing import Any, Literal, Self, TypeAlias, cast
 import anyio
 import anyio.lowlevel
 
+from mastra_py._grammar import assert_well_formed
 from mastra_py._loop.callbacks import resolve
 from mastra_py.errors import ModelError, StreamError, UserError
 from mastra_py.events import (
-    AgentEvent,
     FinishReason,
     ModelEvent,
     ModelFinished,
@@ -57,7 +57,7 @@ class Turn:
         text_chunks: the same as several deltas, in place of ``text``.
         reasoning: what it thinks before.
         tool_calls: ``(id, name, args)`` each; ``args`` a dict, or a text that may be no JSON.
-        usage: tokens it reports; one input and one output token unless given. A failing turn reports only what is given.
+        usage: tokens it reports; one in and one out unless given. A failing turn reports only what is given.
         finish_reason: by content unless given.
         error: raised instead of finishing, see ``error_at``.
         error_at: where the error comes.
@@ -163,7 +163,7 @@ class _Playing(AbstractAsyncContextManager[AsyncIterator[ModelEvent]]):
 class _Double:
     """What the doubles share: a name, a profile, and a record of what they were asked."""
 
-    def __init__(self, id: str, profile: ModelProfile | None) -> None:  # noqa: A002 -- the port's name for it
+    def __init__(self, id: str, profile: ModelProfile | None) -> None:
         self.id = id
         self.provider = "test"
         self.profile = profile or ModelProfile()
@@ -189,8 +189,8 @@ class _Double:
 class ScriptedModel(_Double):
     """A model that plays a script, one turn a call.
 
-    Running out of turns is an ``AssertionError``, and so are turns left over, at the end of ``with ScriptedModel(...)`` or
-    by :meth:`assert_exhausted`. With ``repeat_last`` the last turn repeats for ever.
+    Running out of turns is an ``AssertionError``, and so are turns left over, at the end of ``with ScriptedModel(...)``
+    or by :meth:`assert_exhausted`. With ``repeat_last`` the last turn repeats for ever.
     """
 
     def __init__(
@@ -198,7 +198,7 @@ class ScriptedModel(_Double):
         turns: Iterable[TurnLike],
         *,
         repeat_last: bool = False,
-        id: str = "scripted",  # noqa: A002 -- the port's name for it
+        id: str = "scripted",
         profile: ModelProfile | None = None,
     ) -> None:
         super().__init__(id, profile)
@@ -239,9 +239,7 @@ class ScriptedModel(_Double):
         return _Playing(start)
 
 
-ModelFunction: TypeAlias = Callable[
-    [ModelRequest], TurnLike | Awaitable[TurnLike] | AsyncIterator[ModelEvent]
-]
+ModelFunction: TypeAlias = Callable[[ModelRequest], TurnLike | Awaitable[TurnLike] | AsyncIterator[ModelEvent]]
 
 
 class FunctionModel(_Double):
@@ -251,7 +249,7 @@ class FunctionModel(_Double):
         self,
         function: ModelFunction,
         *,
-        id: str = "function",  # noqa: A002 -- the port's name for it
+        id: str = "function",
         profile: ModelProfile | None = None,
     ) -> None:
         super().__init__(id, profile)
@@ -299,121 +297,3 @@ def api_error(
 
 def _mapping(value: object) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-_SPEAKING = dict.fromkeys(
-    (
-        "text-start",
-        "text-delta",
-        "text-end",
-        "reasoning-start",
-        "reasoning-delta",
-        "reasoning-end",
-        "tool-call-input-streaming-start",
-        "tool-call-delta",
-        "tool-call-input-streaming-end",
-        "tool-call",
-    ),
-    "speaking",
-)
-_ANSWERED = {"tool-result": "tools", "tool-error": "tools"}
-_RETRY = {"output-superseded": "taken back", "retry-scheduled": "speaking"}
-
-GRAMMAR: dict[str, dict[str, str]] = {
-    "new": {"start": "between steps"},
-    "between steps": {"step-start": "speaking", "finish": "over"},
-    "speaking": {**_SPEAKING, **_RETRY, "model-finish": "spoken"},
-    "taken back": {"retry-scheduled": "speaking"},
-    "spoken": {**_ANSWERED, **_RETRY, "task-completion-started": "scoring", "step-finish": "between steps"},
-    "tools": {**_ANSWERED, "step-finish": "between steps"},
-    "scoring": {"is-task-complete": "scored"},
-    "scored": {"output-superseded": "rejected", "step-finish": "between steps"},
-    "rejected": {"step-finish": "between steps"},
-    "tripped": {"finish": "over"},
-    "over": {},
-}
-"""What may follow in each state of a stream, and the state it leads to."""
-
-_ANYWHERE = {"error": "over", "abort": "over", "tripwire": "tripped"}
-
-
-def assert_well_formed(events: Iterable[AgentEvent]) -> None:
-    """Check the events of a whole stream against its grammar; an ``AssertionError`` names the first that breaks it.
-
-    One terminal event, last; each step closed once; deltas only between their start and end; the deltas of a step add
-    up to its text; one result or error for each tool call.
-    """
-    _Grammar().check(list(events))
-
-
-class _Grammar:
-    def __init__(self) -> None:
-        self.state = "new"
-        self.step = 0
-        self.open: set[str] = set()
-        self.text: list[str] = []
-        self.calls: dict[str, int] = {}
-
-    def check(self, events: list[AgentEvent]) -> None:
-        for index, event in enumerate(events):
-            try:
-                self._take(event)
-            except AssertionError as exc:
-                before = ", ".join(e.type for e in events[max(0, index - 5) : index])
-                msg = f"event {index}, {event!r}: {exc} (after {before or 'nothing'})"
-                raise AssertionError(msg) from None
-        if self.state != "over":
-            msg = f"the stream ends without a terminal event, {self.state}"
-            raise AssertionError(msg)
-
-    def _take(self, event: AgentEvent) -> None:
-        allowed = GRAMMAR[self.state]
-        following = allowed.get(event.type) or (_ANYWHERE.get(event.type) if self.state not in {"new", "over"} else None)
-        _require(following is not None, f"not allowed while {self.state}")
-        if event.type == "step-start":
-            self.step += 1
-            self.text.clear()
-        _require(event.step == self.step, f"its step is {event.step} in step {self.step}")
-        if self.state == "scored" and event.type == "output-superseded":
-            _require(event.cause == "rejected", "a draft is taken back because it was rejected")
-        elif event.type == "output-superseded":
-            self.open.clear()
-            self.text.clear()
-            self.calls.clear()
-        self._blocks(event)
-        self._tools(event)
-        if event.type == "step-finish":
-            _require(event.text == "".join(self.text), f"the deltas add up to {''.join(self.text)!r}")
-            _require(not self.calls, f"tool calls without a result: {', '.join(self.calls)}")
-        self.state = cast("str", following)
-
-    def _blocks(self, event: AgentEvent) -> None:
-        kind, _, edge = event.type.rpartition("-")
-        key = kind if kind in {"text", "reasoning"} else f"tool {getattr(event, 'tool_call_id', '')}"
-        if edge == "start" and event.type in _SPEAKING:
-            _require(key not in self.open, f"{key} is open already")
-            self.open.add(key)
-        elif edge == "delta":
-            _require(key in self.open, f"{key} was not started")
-        elif edge == "end" and event.type in _SPEAKING:
-            _require(key in self.open, f"{key} was not started")
-            self.open.discard(key)
-        elif event.type == "model-finish" and event.finish_reason != "error":
-            _require(not self.open, f"still open: {', '.join(sorted(self.open))}")
-        if type(event) is TextDelta:
-            self.text.append(event.text)
-
-    def _tools(self, event: AgentEvent) -> None:
-        if event.type == "tool-call":
-            self.calls[event.tool_call_id] = self.calls.get(event.tool_call_id, 0) + 1
-        elif event.type in {"tool-result", "tool-error"}:
-            call_id = cast("Any", event).tool_call_id
-            _require(self.calls.get(call_id, 0) > 0, f"there is no open call {call_id!r}")
-            self.calls[call_id] -= 1
-            if not self.calls[call_id]:
-                del self.calls[call_id]
-
-
-def _require(condition: bool, complaint: str) -> None:  # noqa: FBT001 -- reads like an assert
-    if not condition:
-        raise AssertionError(complaint)

@@ -18,7 +18,7 @@ from typing import Any, cast, overload
 import anyio
 import anyio.to_thread
 
-from mastra_py._json import to_json_value
+from mastra_py._jsonable import to_json_value
 from mastra_py._schema import Arguments, InvalidArguments, arguments_from, arguments_of
 from mastra_py._signature import innermost
 from mastra_py.errors import ToolError, UserError
@@ -62,8 +62,8 @@ class Tool:
     """A function that a model may call.
 
     Async functions run on the event loop. Sync ones run in a worker thread, with the caller's context variables; a
-    cancelled run waits for the thread, unless ``abandon`` is set. If a sync function returns an awaitable, it is awaited
-    on the event loop. A tool called directly is its function.
+    cancelled run waits for the thread, unless ``abandon`` is set. If a sync function returns an awaitable, it is
+    awaited on the event loop. A tool called directly is its function.
 
     With ``parameters`` given, the arguments are checked against that JSON Schema and passed as keywords, as they are; a
     function whose single parameter is none of the schema's properties gets all of them in it, as a dict. Else they
@@ -256,4 +256,4 @@ def _function_name(run: Callable[..., Any]) -> str:
 def _is_async(run: Callable[..., Any]) -> bool:
     while isinstance(run, functools.partial):
         run = cast("functools.partial[Any]", run).func
-    return inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(getattr(type(run), "__call__", None))
+    return inspect.iscoroutinefunction(run) or inspect.iscoroutinefunction(type(run).__call__)

@@ -25,17 +25,18 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: words
     ("errors", "messages", "_retry_after"),
     # 1: the contract of scorers; helpers that know nothing of runs
-    ("scoring", "_schema", "_signature", "_loop.callbacks", "_loop.ledger"),
+    ("scoring", "_jsonable", "_output", "_schema", "_signature", "_loop.callbacks", "_loop.ledger"),
     # 2: what happens, and what is done with it
     ("events", "tools", "_loop.accumulate", "_loop.budget", "_loop.channel"),
-    # 3: the port of model providers; what a run gives
-    ("models.base", "results"),
+    # 3: the port of model providers; what a run gives; the grammar of its events
+    ("models.base", "results", "_grammar"),
     # 4: the port of processors; what the providers' adapters are made of
     (
         "models._anthropic_wire",
         "models._clients",
         "models._errors",
         "models._json",
+        "models._openai_api",
         "models._openai_chat_wire",
         "models._openai_responses_wire",
         "models._reducer",
@@ -56,6 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "processors.retry",
         "_loop.completion",
         "_loop.feedback",
+        "_loop.processing",
         "_loop.step",
         "_loop.tools",
     ),
@@ -87,6 +89,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("models._clients", "httpx2"): "comes with the first client, as the SDK does",
     ("models.local", "xllamacpp"): "an extra",
     ("_signature", "docstring_parser"): "31 ms to import, needed where a tool's docstring describes parameters",
+    ("_output", "jsonschema"): "80 ms to import, needed where a type is given as JSON Schema",
     ("_schema", "jsonschema"): "80 ms to import, needed where a type is given as JSON Schema",
     ("_schema", "referencing*"): "part of jsonschema",
 }

@@ -70,6 +70,12 @@ def test_a_call_and_its_result_count_as_one_message() -> None:
     assert filter_run(max_output_messages=3)(run).output == (*SEARCH, *WRITE, HELLO)
 
 
+def test_a_limit_above_the_number_of_messages_keeps_them_all() -> None:
+    run = output(HELLO, *SEARCH, HELLO)
+    for limit in (3, 4, 5, 100):
+        assert filter_run(max_output_messages=limit)(run) == run
+
+
 def test_several_tool_messages_after_one_call_message_belong_to_it() -> None:
     turn = (
         Message("assistant", [call("a"), call("b")]),
@@ -198,8 +204,9 @@ def test_prefixes_must_be_a_list_of_strings(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["drop_request_context", "drop_expected_trajectory", "drop_ground_truth"])
 def test_a_drop_option_must_be_a_bool(name: str) -> None:
+    options: dict[str, Any] = {name: "no"}
     with pytest.raises(UserError, match=f"filter_run: {name} must be True or False"):
-        filter_run(**{name: "no"})
+        filter_run(**options)
 
 
 NAMES = st.sampled_from(["a", "ab", "b"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from support.streams import read_all, read_failing, types
 
 from mastra_py import (
     Agent,
@@ -24,10 +25,9 @@ from mastra_py import (
 )
 from mastra_py.events import OutputSuperseded, StepFinished, TaskCompletionChecked
 from mastra_py.testing import ScriptedModel, Turn, api_error
-from tests.support.streams import read_all, read_failing, types
 
 
-def scripted(*scores: Any, id: str = "checker") -> Callable[[ScorerRun], Any]:  # noqa: A002
+def scripted(*scores: Any, id: str = "checker") -> Callable[[ScorerRun], Any]:
     """Return a scorer function that gives these scores in turn, raising those that are exceptions."""
     left = list(scores)
 
@@ -162,7 +162,7 @@ async def test_a_scorer_of_type_agent_gets_the_messages_of_the_draft() -> None:
 
 async def test_all_needs_every_scorer_and_reports_the_reason_of_one_that_failed() -> None:
     scorers = [scripted(Score(1, "a ok"), id="a"), scripted(Score(0, "b bad"), id="b")]
-    events, result = await read_all(Agent(id="a", model=drafts()), is_task_complete=scorers, max_steps=2)
+    _, result = await read_all(Agent(id="a", model=drafts()), is_task_complete=scorers, max_steps=2)
     assert result.completion is not None
     assert (result.completion.passed, result.completion.reason) == (False, "b bad")
     assert [(r.scorer_id, r.score, r.passed, r.status) for r in result.completion.results] == [
@@ -373,7 +373,8 @@ async def test_an_empty_answer_is_scored_as_empty() -> None:
 
 
 @pytest.mark.parametrize(
-    "turn", [Turn(text="cut", finish_reason=r) for r in ("length", "content_filter", "refusal")]  # type: ignore[arg-type]
+    "turn",
+    [Turn(text="cut", finish_reason=r) for r in ("length", "content_filter", "refusal")],
 )
 async def test_a_cut_refused_or_filtered_turn_is_never_scored(turn: Turn) -> None:
     def never(run: ScorerRun) -> float:
@@ -549,7 +550,5 @@ async def test_scorers_do_not_change_the_callers_context_variables() -> None:
         variable.set("inside")
         return 1
 
-    await Agent(id="a", model=drafts()).generate(
-        "go", is_task_complete=TaskCompletion([scorer], parallel=False)
-    )
+    await Agent(id="a", model=drafts()).generate("go", is_task_complete=TaskCompletion([scorer], parallel=False))
     assert variable.get() == "outside"

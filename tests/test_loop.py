@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import anyio
 import pytest
+from support.streams import read_all, types
 
-from mastra_py import Agent, Message, StepResult, ToolError, UserError, dump_messages, has_tool_call, load_messages, tool
+from mastra_py import (
+    Agent,
+    Message,
+    StepResult,
+    ToolError,
+    UserError,
+    dump_messages,
+    has_tool_call,
+    load_messages,
+    tool,
+)
 from mastra_py.events import ToolFailed, ToolResult
 from mastra_py.messages import ToolCallPart, ToolResultPart, Usage
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn
-from tests.support.streams import read_all, types
 
 
 @tool
@@ -282,7 +292,7 @@ async def test_usage_says_who_spent_it() -> None:
 async def test_a_function_model_may_yield_events_itself() -> None:
     from mastra_py.events import ModelFinished, TextDelta, TextEnd, TextStart
 
-    async def events(request: object):  # noqa: ANN202 -- an async generator of model events
+    async def events(request: object):
         yield TextStart()
         yield TextDelta("hi")
         yield TextEnd()

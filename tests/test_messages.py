@@ -27,7 +27,11 @@ from mastra_py.messages import (
 )
 
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
@@ -81,7 +85,5 @@ def test_what_is_no_message_is_named(given_message: object, complaint: str) -> N
 
 def test_usage_adds_up() -> None:
     one = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=1)
-    assert total_usage([one, one]) == Usage(
-        input_tokens=2, output_tokens=4, cached_input_tokens=2, reasoning_tokens=2
-    )
+    assert total_usage([one, one]) == Usage(input_tokens=2, output_tokens=4, cached_input_tokens=2, reasoning_tokens=2)
     assert one.total_tokens == 3

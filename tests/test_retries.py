@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.streams import read_all, read_failing, types
 
 from mastra_py import (
     Agent,
@@ -24,7 +25,6 @@ from mastra_py import (
 from mastra_py.events import OutputSuperseded, RetryScheduled
 from mastra_py.messages import Usage
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn, api_error
-from tests.support.streams import read_all, read_failing, types
 
 DOWN = Turn(error=api_error(500, message="down"))
 
@@ -32,7 +32,7 @@ DOWN = Turn(error=api_error(500, message="down"))
 class Scripted:
     """An error processor that answers from a script and records what it was asked."""
 
-    def __init__(self, *answers: Retry | None | BaseException, id: str = "scripted") -> None:  # noqa: A002
+    def __init__(self, *answers: Retry | BaseException | None, id: str = "scripted") -> None:
         self.id = id
         self.answers = list(answers)
         self.asked: list[ApiErrorContext] = []
@@ -212,9 +212,7 @@ async def test_scorers_tools_and_finished_steps_are_not_run_again_by_a_retry() -
 
     call = Turn(tool_calls=[("c", "lookup", {})])
     model = ScriptedModel([call, DOWN, "first", DOWN, "second"])
-    _, result = await read_all(
-        agent(model, StreamErrorRetryProcessor(), tools=[lookup]), is_task_complete=scorer
-    )
+    _, result = await read_all(agent(model, StreamErrorRetryProcessor(), tools=[lookup]), is_task_complete=scorer)
     assert (ran, result.stop_reason, model.calls) == (["tool", "scorer", "scorer"], "complete", 5)
 
 
@@ -255,7 +253,7 @@ async def test_a_user_error_of_a_model_is_not_retried() -> None:
 
 
 async def test_something_that_is_no_processor_is_refused() -> None:
-    with pytest.raises(UserError, match="no error processor"):
+    with pytest.raises(UserError, match="no processor for that"):
         Agent(id="a", model=ScriptedModel([]), error_processors=[StreamErrorRetryProcessor])  # type: ignore[list-item]
-    with pytest.raises(UserError, match="no error processor"):
+    with pytest.raises(UserError, match="no processor for that"):
         Agent(id="a", model=ScriptedModel([])).stream("go", error_processors=[lambda ctx: None])  # type: ignore[list-item]

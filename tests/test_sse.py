@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,7 +52,9 @@ def test_a_stream_is_split_the_same_wherever_it_is_cut(stream: bytes, events: li
         assert split(stream[:cut], stream[cut:]) == events
 
 
-LINES = st.sampled_from([b"data: a", b"data:b", b"event: e", b": c", b"", b"\xef\xbb\xbfdata: d", b"data: \xe2\x80\xa8"])
+LINES = st.sampled_from(
+    [b"data: a", b"data:b", b"event: e", b": c", b"", b"\xef\xbb\xbfdata: d", b"data: \xe2\x80\xa8"]
+)
 ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 
 
@@ -58,7 +62,7 @@ ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 def test_cuts_never_matter(lines: list[tuple[bytes, bytes]], cuts: list[int]) -> None:
     stream = b"".join(line + end for line, end in lines)
     places = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    pieces = [stream[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [stream[start:end] for start, end in pairwise(places)]
     assert split(*pieces) == split(stream)
 
 

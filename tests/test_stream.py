@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextvars import ContextVar
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from support.streams import read_all, read_failing
 
 from mastra_py import Agent, ModelError, Score, ScorerRun, StreamErrorRetryProcessor, TaskCompletion, UserError
 from mastra_py.events import (
@@ -23,7 +24,6 @@ from mastra_py.events import (
     ToolCall,
 )
 from mastra_py.testing import ScriptedModel, Turn, api_error, assert_well_formed
-from tests.support.streams import read_all, read_failing
 
 CALL = Turn(tool_calls=[("c1", "work", {})])
 
@@ -245,10 +245,10 @@ async def test_cancel_while_scorers_run_keeps_the_draft_and_scores_nothing_more(
 async def test_cancel_during_a_retry_wait_ends_it_at_once_and_sends_nothing_more() -> None:
     model = ScriptedModel([Turn(error=api_error(429, headers={"retry-after": "20"})), "never"])
     agent = Agent(id="a", model=model, error_processors=[StreamErrorRetryProcessor()])
+    events: list[AgentEvent] = []
     with anyio.fail_after(5):
         async with agent.stream("go") as stream:
             async with anyio.create_task_group() as tasks:
-                events: list[AgentEvent] = []
 
                 async def read() -> None:
                     events.extend([event async for event in stream])
@@ -462,7 +462,7 @@ async def test_a_generator_round_a_stream_is_closed_by_aclosing() -> None:
     work = Work()
     agent = Agent(id="a", model=ScriptedModel([CALL, "never"]), tools=[work.work])
 
-    async def calls() -> AsyncIterator[str]:
+    async def calls() -> AsyncGenerator[str]:
         async with agent.stream("go") as stream:
             async for event in stream:
                 if isinstance(event, ToolCall):
@@ -581,9 +581,10 @@ async def test_cancelled_after_any_number_of_task_switches_a_run_ends_whole(insi
     for switches in range(160):
         agent, options, running = busy_agent()
         events: list[AgentEvent] = []
+        scope = anyio.CancelScope()
         with anyio.fail_after(5):
             async with anyio.create_task_group() as tasks:
-                with anyio.CancelScope() as scope:
+                with scope:
                     async with agent.stream("go", **options) as stream:
 
                         async def cancel(cancel_it: Any = stream.cancel if inside else scope.cancel) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from support.streams import read_all
 
 from mastra_py import Agent, Score, StreamErrorRetryProcessor, UserError, tool
 from mastra_py.events import AgentEvent, ModelFinished, RunFinished, StepFinished, TextDelta, ToolResult
 from mastra_py.testing import ScriptedModel, Turn, api_error, assert_well_formed
-from tests.support.streams import read_all
 
 
 async def rich_stream() -> list[AgentEvent]:
@@ -117,7 +117,9 @@ async def test_repeat_last_repeats_and_leaves_nothing_over() -> None:
 
 
 def test_api_error_is_what_a_providers_response_becomes() -> None:
-    error = api_error(429, headers={"Retry-After": "2"}, body={"error": {"code": "rate_limit_exceeded", "message": "slow"}})
+    error = api_error(
+        429, headers={"Retry-After": "2"}, body={"error": {"code": "rate_limit_exceeded", "message": "slow"}}
+    )
     assert (error.kind, error.status, error.code, error.retry_after, error.message) == (
         "rate_limit",
         429,

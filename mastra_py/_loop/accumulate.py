@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,16 @@ class Reply:
     def message(self) -> Message:
         """The reply as an assistant message."""
         return Message("assistant", self.parts)
+
+    def with_text(self, text: str) -> Reply:
+        """Return the reply with ``text`` in the place of what it said."""
+        if text == self.text:
+            return self
+        place = next((i for i, p in enumerate(self.parts) if type(p) is TextPart), None)
+        others = [p for p in self.parts[: 0 if place is None else place] if type(p) is not TextPart]
+        rest = [p for p in self.parts[len(others) :] if type(p) is not TextPart]
+        said = [TextPart(text)] if text else []
+        return dataclasses.replace(self, parts=(*others, *said, *rest), text=text)
 
 
 class ReplyFold:

@@ -152,6 +152,11 @@ class Channel:
             self._room = None
         return event
 
+    @property
+    def has_events(self) -> bool:
+        """Whether :meth:`take` has something to return."""
+        return bool(self._events)
+
     async def wait(self) -> AgentEvent | None:
         """Wait for the next event; ``None`` where the run is over and everything was taken."""
         while (event := self.take()) is None:

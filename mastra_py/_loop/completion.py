@@ -223,7 +223,7 @@ async def _judge(scorer: Scorer, make_run: MakeRun) -> ScorerVerdict:
         status, score = _read(scorer, result)
     except UserError:
         raise
-    except Exception as exc:  # a scorer's crash is a value here: what follows from it is on_scorer_error's to say
+    except Exception as exc:  # noqa: BLE001 -- a scorer's crash is a value; on_scorer_error says what follows
         reason = str(exc) or type(exc).__name__
         duration = anyio.current_time() - begin
         return _entry(scorer, "errored", passed=False, reason=reason, duration=duration, error=exc)

@@ -26,10 +26,12 @@ from mastra_py._loop.channel import Out
 from mastra_py._loop.completion import Gate, TaskCompletion, check
 from mastra_py._loop.feedback import NEUTRAL, feedback_message, feedback_text
 from mastra_py._loop.state import RunState
-from mastra_py._loop.step import model_step
+from mastra_py._loop.step import CUT_OFF, model_step
 from mastra_py._loop.stop import any_holds
+from mastra_py._loop.structured import read_or_ask_again, typed_reader
 from mastra_py._loop.tools import run_tools
-from mastra_py.errors import ScorerError, TripWire
+from mastra_py._output import Unusable
+from mastra_py.errors import OutputValidationError, ScorerError, TripWire
 from mastra_py.events import (
     OutputSuperseded,
     RunFinished,
@@ -46,9 +48,6 @@ from mastra_py.messages import ToolResultPart
 from mastra_py.options import ToolLike, select_tools
 from mastra_py.results import Attempt
 from mastra_py.scoring import Verdict
-
-CUT_OFF: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter", "refusal": "refusal"}
-"""Finish reasons of a turn that is never scored and whose tools never run."""
 
 
 async def run_loop(run: RunState, out: Out) -> None:
@@ -86,9 +85,11 @@ async def _prepare(run: RunState) -> None:
         run.system = await resolve(spec.instructions(spec.request_context))
     else:
         run.system = spec.instructions
-    sources: list[Iterable[ToolLike]] = []
-    for source in spec.tools:
-        sources.append(await resolve(source(spec.request_context)) if callable(source) else source)
+    sources: list[Iterable[ToolLike]] = [
+        await resolve(source(spec.request_context)) if callable(source) else source for source in spec.tools
+    ]
+    if run.pipeline is not None:
+        run.begin(await run.pipeline.input(spec.messages))
     run.tools = select_tools(sources, spec.active_tools, spec.tool_choice, spec.agent_id)
 
 
@@ -96,8 +97,7 @@ async def _steps(run: RunState, out: Out) -> StopReason:
     while True:
         run.step += 1
         await out.emit(StepStarted(step=run.step))
-        call = run.next_call()
-        reply = await model_step(call, out)
+        reply = await _reply(run, out)
         stop = await _after_reply(run, reply, out)
         if stop is None and await any_holds(run.spec.stop_when, run.steps):
             stop = "stop_when"
@@ -119,6 +119,25 @@ async def _steps(run: RunState, out: Out) -> StopReason:
             await notify(run.spec.on_step, "on_step", result)
         if stop is not None:
             return stop
+
+
+async def _reply(run: RunState, out: Out) -> Reply:
+    """Return the model's reply; with ``output=`` an answer is read into its type, asked for once more if need be."""
+    call = run.next_call()
+    reply = await model_step(call, out)
+    output = run.spec.output
+    if output is None or reply.tool_calls or reply.finish_reason in CUT_OFF:
+        return reply
+    try:
+        answer = await read_or_ask_again(call, reply, typed_reader(output), out)
+    except Unusable as exc:
+        text = call.fold.text
+        msg = f"agent {run.spec.agent_id!r}: the reply does not fit the output type, also after a re-ask: {exc}"
+        error = OutputValidationError(msg, text=text)
+        error.partial_text = text or None
+        raise error from exc
+    run.value = answer.value
+    return answer.reply
 
 
 async def _after_reply(run: RunState, reply: Reply, out: Out) -> StopReason | None:
@@ -193,7 +212,7 @@ async def _check(run: RunState, gate: Gate, out: Out) -> Verdict:
 
 
 def _stop_on(verdict: Verdict, run: RunState, config: TaskCompletion) -> StopReason | None:
-    """Return why the verdict ends the run; ``None`` where the draft is rejected and nothing else speaks against another."""
+    """Return why the verdict ends the run; ``None`` where another draft may follow."""
     if verdict.passed is None:
         return "answered"
     if verdict.passed:
@@ -225,5 +244,3 @@ async def _feed_back(run: RunState, verdict: Verdict, attempt: int, out: Out) ->
         text = feedback_text(verdict)
     run.reject(feedback_message(text))
     await out.emit(OutputSuperseded(attempt=attempt, cause="rejected", step=run.step))
-
-

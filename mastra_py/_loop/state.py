@@ -9,12 +9,15 @@ from mastra_py._loop.accumulate import Reply
 from mastra_py._loop.completion import MakeRun
 from mastra_py._loop.feedback import prompt_view
 from mastra_py._loop.ledger import Ledger
+from mastra_py._loop.processing import Pipeline
 from mastra_py._loop.step import ModelCall
+from mastra_py._loop.structured import with_output
 from mastra_py.errors import TripWire
 from mastra_py.events import StopReason
 from mastra_py.messages import Message, ToolCallPart, ToolResultPart, last_user_text
 from mastra_py.models.base import ModelRequest
 from mastra_py.options import RunSpec
+from mastra_py.processors.base import ProcessorContext
 from mastra_py.results import AgentResult, Attempt, StepResult
 from mastra_py.scoring import AgentRunInput, AgentRunOutput, Scorer, ScorerRun, Verdict
 from mastra_py.tools import Tool, ToolContext
@@ -32,31 +35,43 @@ class RunState:
         self.step = 0
         self.steps: list[StepResult] = []
         self.attempts: list[Attempt] = []
-        self.transcript: list[Message] = list(spec.messages)
         self.ledger = Ledger()
+        self.value: Any = None
         self.open: Reply | None = None
         self.tool_results: dict[int, ToolResultPart] = {}
         self.tripwire: TripWire | None = None
         self.stop_reason: StopReason = "cancelled"
         self.partial_text: str | None = None
+        self.pipeline = _pipeline(spec)
         self._call: ModelCall | None = None
-        self._attempt_start = len(self.transcript)
         self._rejected: set[int] = set()
+        self.begin(spec.messages)
+
+    def begin(self, messages: tuple[Message, ...]) -> None:
+        """Start the conversation with ``messages``."""
+        self.input_messages = messages
+        self.transcript = list(messages)
+        self._attempt_start = len(messages)
 
     def next_call(self) -> ModelCall:
         """Return the model call of the step that begins."""
         spec = self.spec
         forced = spec.tool_choice not in {"auto", "none"} and self.step > 1
         keep = spec.gate.config.keep_feedback if spec.gate else "all"
+        request = ModelRequest(
+            messages=prompt_view(self.transcript, keep),
+            system=self.system,
+            tools=tuple(self.tools.values()),
+            tool_choice="auto" if forced else spec.tool_choice,
+            settings=spec.settings,
+        )
+        if spec.output is not None:
+            request = with_output(request, spec.output.format, spec.model, "auto")
+        self.value = None
         self._call = ModelCall(
             model=spec.model,
-            request=ModelRequest(
-                messages=prompt_view(self.transcript, keep),
-                system=self.system,
-                tools=tuple(self.tools.values()),
-                tool_choice="auto" if forced else spec.tool_choice,
-                settings=spec.settings,
-            ),
+            request=request,
+            pipeline=self.pipeline,
             owner=f"agent:{spec.agent_id}",
             ledger=self.ledger,
             error_processors=spec.error_processors,
@@ -131,14 +146,15 @@ class RunState:
         """Return what makes the run that a scorer is given for the last draft."""
         spec = self.spec
         run_input = AgentRunInput(
-            input_messages=spec.messages,
+            input_messages=self.input_messages,
             system_messages=(Message("system", self.system),) if self.system else (),
-            task=last_user_text(spec.messages),
+            task=last_user_text(self.input_messages),
             iteration=self.step,
             max_steps=spec.max_steps,
             tool_calls=tuple([call for step in self.steps for call in step.tool_calls]),
             tool_results=tuple([result for step in self.steps for result in step.tool_results]),
             agent_id=spec.agent_id,
+            value=self.value,
         )
         text = self.steps[-1].text
         response = AgentRunOutput(self.transcript[self._attempt_start :])
@@ -171,6 +187,7 @@ class RunState:
         messages = self.history()
         return AgentResult(
             text=last.text if last else "",
+            output=self.value if self.spec.output else (last.text if last else ""),
             stop_reason=self.stop_reason,
             finish_reason=last.finish_reason if last else None,
             completion=self.attempts[-1].verdict if self.attempts else None,
@@ -178,12 +195,20 @@ class RunState:
             steps=tuple(self.steps),
             usage=self.ledger.total(),
             messages=messages,
-            new_messages=messages[len(self.spec.messages) :],
+            new_messages=messages[len(self.input_messages) :],
             run_id=self.spec.run_id,
             agent_id=self.spec.agent_id,
             partial_text=self.partial_text,
             tripwire=self.tripwire,
         )
+
+
+def _pipeline(spec: RunSpec) -> Pipeline | None:
+    if not spec.input_processors and not spec.output_processors:
+        return None
+    owner = f"agent:{spec.agent_id}"
+    context = ProcessorContext(run_id=spec.run_id, owner_id=owner, request_context=spec.request_context)
+    return Pipeline(spec.input_processors, spec.output_processors, context)
 
 
 def _outcome(verdict: Verdict) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from mastra_py._json import clean_text
+from mastra_py._jsonable import clean_text
 from mastra_py.errors import ToolError
 from mastra_py.events import ToolFailed, ToolResult
 from mastra_py.messages import ToolCallPart, ToolResultPart
@@ -99,7 +99,7 @@ class _Batch:
             for index, finished in enumerate(self._finished):
                 await finished.wait()
                 await emit(self._outcomes.pop(index))
-        except Exception as exc:  # noqa: BLE001 -- raised by run_tools, outside of the group
+        except (Exception, KeyboardInterrupt, SystemExit) as exc:  # noqa: BLE001 -- run_tools raises it
             self._end(exc)
 
     async def _run(self, index: int, slots: anyio.Semaphore) -> None:
@@ -109,14 +109,12 @@ class _Batch:
             result = await self._call(call, self._contexts[index])
         except Exception as exc:  # noqa: BLE001 -- whatever a tool raises is for the model to read
             self._fail(index, exc)
-        except GeneratorExit:  # the task is being thrown away; nothing may be awaited any more
-            raise
         except BaseException as exc:  # noqa: BLE001 -- sorted below; a cancellation is never swallowed
             if (interrupt := _interrupt_in(exc)) is not None:
                 self._end(interrupt)
                 return
             await anyio.lowlevel.checkpoint_if_cancelled()
-            # Nobody has cancelled the run: the tool has met a cancellation of its own, like a future that was cancelled.
+            # Nobody cancelled the run: the tool met a cancellation of its own, such as a future that was cancelled.
             self._fail(index, exc)
         else:
             self._succeed(index, result)

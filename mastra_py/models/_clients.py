@@ -13,7 +13,11 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+import anyio
 from anyio.lowlevel import RunVar
+
+CLOSE_SECONDS = 1.0
+"""How long closing the connections may hold up the end of a run."""
 
 
 class SDKClient(Protocol):
@@ -85,9 +89,11 @@ async def _close_at_end(clients: _Clients) -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        while clients:
-            _, client = clients.popitem()
-            await client.close()
+        # trio closes generators in a cancelled scope. A connection that does not close must not hold up the end.
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            while clients:
+                _, client = clients.popitem()
+                await client.close()
 
 
 @cache

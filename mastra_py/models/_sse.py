@@ -41,10 +41,12 @@ class SSESplitter:
         if self._after_cr or b"\r" in data:
             data = self._with_lf_only(data)
         if b"\n\n" not in data and not (self._held and data[:1] == b"\n" and self._held[-1][-1] == _LF):
-            self._hold(data)
+            if data:
+                self._hold(data)
             return []
-        *blocks, rest = self._take(data).split(b"\n\n")
-        self._hold(rest)
+        blocks = self._take(data).split(b"\n\n")
+        if rest := blocks.pop():
+            self._hold(rest)
         return _parse_all(blocks)
 
     def close(self) -> list[SSEEvent]:
@@ -61,8 +63,6 @@ class SSESplitter:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _hold(self, data: bytes) -> None:
-        if not data:
-            return
         self._held.append(data)
         self._held_size += len(data)
         if self._held_size > self._max:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import anyio
 
@@ -81,7 +81,7 @@ class WireStream:
         self._failure: ModelError | None = None  # raised once the events before it are read
         self._response: Any = None
         self._chunks: Any = None
-        http = http_library()
+        self._http = http = http_library()
         # The last two come out of TLS connections as they are.
         self._failures = (http.HTTPError, http.StreamError, OSError, anyio.EndOfStream, anyio.BrokenResourceError)
         self._timeouts = (http.TimeoutException, TimeoutError)
@@ -103,7 +103,7 @@ class WireStream:
     ) -> None:
         if self._response.is_closed:
             return
-        if exc_type is None and self._decoder.finished:
+        if exc_type is None and self._decoder.finished and not self._events:
             await self._drain()
         if not self._response.is_closed:
             await self._abandon()
@@ -161,7 +161,8 @@ class WireStream:
                 self._fail(StreamError(f"the connection broke in the middle of the reply: {exc}"), exc)
 
     def _fail(self, error: ModelError, cause: Exception | None = None) -> None:
-        error.__cause__ = cause
+        if cause is not None:
+            error.__cause__ = cause
         self._failure = self._completed(error)
         self._events.extend(self._decoder.fail())
 
@@ -205,23 +206,23 @@ class WireStream:
             await self._response.aclose()
 
     def _opening_error(self, exc: Exception) -> ModelError:
-        if isinstance(exc, self._sdk.APIStatusError):
-            return self._status_error(exc)
+        if isinstance(exc, (self._sdk.APIStatusError, self._http.HTTPStatusError)):
+            return self._status_error(cast("Any", exc).response)
         cause = exc.__cause__ or exc
         detail = str(cause) or type(cause).__name__
         if isinstance(exc, (self._sdk.APITimeoutError, *self._timeouts)):
             return self._completed(ModelTimeoutError(f"the provider did not answer in time: {detail}"))
         return self._completed(ModelConnectionError(f"the provider could not be reached: {detail}"))
 
-    def _status_error(self, exc: Any) -> ModelError:
-        response = exc.response
-        body = exc.body
-        if body is not None:  # the SDK keeps only what is inside of "error"
-            try:
-                body = read_json(response.content)
-            except ValueError:
-                body = response.text
-        return self._completed(model_error(status=exc.status_code, headers=response.headers, body=body))
+    def _status_error(self, response: Any) -> ModelError:
+        # The whole body: the SDK keeps only what is inside of its "error".
+        try:
+            body = read_json(response.content)
+        except ValueError:
+            body = response.text or None
+        except self._http.ResponseNotRead:  # a hook of the user's client has closed it
+            body = None
+        return self._completed(model_error(status=response.status_code, headers=response.headers, body=body))
 
     def _completed(self, error: ModelError) -> ModelError:
         error.provider = error.provider or self._provider

@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
+from mastra_py._output import OutputFormat
 from mastra_py.errors import UserError
 from mastra_py.events import ModelEvent
 from mastra_py.messages import Message
@@ -75,12 +76,16 @@ def read_settings(settings: ModelSettings | Mapping[str, Any] | None) -> ModelSe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRequest:
-    """One model call: what is said so far, and what the model may do. ``messages`` holds no system prompt."""
+    """One model call: what is said so far, and what the model may do. ``messages`` holds no system prompt.
+
+    ``output`` asks for a reply of that form natively; where a model cannot, the form is told in words before.
+    """
 
     messages: Sequence[Message]
     system: str | None = None
     tools: Sequence[Tool] = ()
     tool_choice: ToolChoice = "auto"
+    output: OutputFormat | None = None
     settings: ModelSettings = field(default_factory=ModelSettings)
 
 
@@ -89,9 +94,11 @@ class ModelProfile:
     """What a model can do, as data.
 
     Attributes:
+        native_output: takes a JSON Schema that its reply has to fit.
         max_tokens_field: what the wire calls the limit of the reply (OpenAI's newer models refuse the old name).
     """
 
+    native_output: bool = True
     max_tokens_field: str = "max_tokens"
 
 
@@ -105,13 +112,19 @@ class Model(Protocol):
     """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The model's name."""
+        ...
 
     @property
-    def provider(self) -> str: ...
+    def provider(self) -> str:
+        """The name of the provider."""
+        ...
 
     @property
-    def profile(self) -> ModelProfile: ...
+    def profile(self) -> ModelProfile:
+        """What the model can do."""
+        ...
 
     def stream(self, request: ModelRequest, /) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Open one reply."""

@@ -13,7 +13,7 @@ from mastra_py.models._reducer import ReplyReducer
 from mastra_py.models._wire_stream import WireStream
 from mastra_py.models.base import ModelProfile, ModelRequest
 
-_REASONS = re.compile(r"o\d|gpt-([5-9]|\d\d)(?!\d)")
+_REASONS = re.compile(r"o\d|gpt-[5-9]")
 """OpenAI's reasoning models, which refuse the old name of the limit of the reply."""
 
 

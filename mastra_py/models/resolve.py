@@ -16,9 +16,9 @@ def resolve_model(model: Model | str) -> Model:
     Raises:
         UserError: it is neither a model nor a string that names a known provider and a model of it.
     """
-    if isinstance(model, Model):
+    if isinstance(model, Model) and not isinstance(model, type):  # a class has all that its objects have
         return model
-    if not isinstance(model, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users err
+    if not isinstance(model, str):
         msg = f"a model is a string such as 'openai/gpt-5-mini' or a Model object, got {type(model).__name__}"
         raise UserError(msg)
     prefix, _, name = model.partition("/")

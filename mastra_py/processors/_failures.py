@@ -22,27 +22,9 @@ from mastra_py.errors import AuthError, ContentError, ContextLengthError, ModelE
 _PASSING_STATUS = frozenset({408, 409, 429})
 _HOPELESS_STATUS = frozenset({400, 401, 403, 404, 422})
 _HOPELESS_KINDS = (QuotaError, AuthError, ContextLengthError, ContentError)
-_QUOTA_CODES = frozenset(
-    {
-        "insufficient_quota",
-        "quota_exceeded",
-        "exceeded_current_quota_error",
-        "billing_error",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "insufficient_balance",
-        "insufficient_credits",
-    }
-)
-_AUTH_CODES = frozenset(
-    {
-        "access_denied",
-        "authentication_error",
-        "forbidden",
-        "invalid_api_key",
-        "permission_denied",
-        "permission_error",
-    }
+_QUOTA_CODE = re.compile(".*(quota|billing|insufficient_(credit|balance|funds)|credit_balance).*")
+_AUTH_CODE = re.compile(
+    "access_denied|authentication_error|forbidden|invalid_api_key|permission_denied|permission_error"
 )
 _STREAM_CODES = (
     "rate_limit",
@@ -158,7 +140,7 @@ def implied_mark(error: Exception) -> bool | None:
 
 def has_quota_code(error: Exception) -> bool:
     """Whether a code or type, on ``error`` or in its body, says that the quota is used up."""
-    return any(_has_code(record, _QUOTA_CODES) for record in _records(error))
+    return any(_has_code(record, _QUOTA_CODE) for record in _records(error))
 
 
 def is_hopeless(error: Exception) -> bool:
@@ -172,7 +154,7 @@ def _is_hopeless(error: Exception) -> bool:
     if isinstance(error, RequestError) and error.status is None:  # with a status, that decides
         return True
     return any(
-        not _HOPELESS_STATUS.isdisjoint(_statuses(record)) or _has_code(record, _QUOTA_CODES | _AUTH_CODES)
+        not _HOPELESS_STATUS.isdisjoint(_statuses(record)) or _has_code(record, _QUOTA_CODE, _AUTH_CODE)
         for record in _records(error)
     )
 
@@ -232,9 +214,10 @@ def _statuses(record: object) -> Iterator[int]:
             yield int(value)
 
 
-def _has_code(record: object, codes: frozenset[str]) -> bool:
+def _has_code(record: object, *patterns: re.Pattern[str]) -> bool:
     values = (_read(record, "code"), _read(record, "type"))
-    return any(isinstance(value, str) and value.strip().lower() in codes for value in values)
+    codes = [value.strip().lower() for value in values if isinstance(value, str)]
+    return any(pattern.fullmatch(code) for pattern in patterns for code in codes)
 
 
 def _read(record: object, name: str) -> object:

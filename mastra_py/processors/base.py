@@ -63,8 +63,67 @@ class ErrorProcessor(Protocol):
     """
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The name that errors and events know it by."""
+        ...
 
     async def process_api_error(self, ctx: ApiErrorContext, /) -> Retry | None:
         """Return a :class:`Retry`, or ``None`` to leave the failure to the next processor."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class ProcessorContext:
+    """Where an input or output processor is at work.
+
+    Attributes:
+        step: the step of the run, from 1; 0 before the first.
+        run_id: the run.
+        owner_id: the agent or scorer whose call it is, e.g. ``agent:supervisor``.
+        request_context: the caller's context.
+        state: the processor's own notes of this run; empty at its start.
+    """
+
+    step: int = 0
+    run_id: str = ""
+    owner_id: str = ""
+    request_context: Any = None
+    state: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class InputProcessor(Protocol):
+    """Changes what is sent.
+
+    It has an ``id`` and one or both of these methods, plain or async::
+
+        process_input(messages, ctx)       once at the start of a run: the messages given to it
+        process_input_step(request, ctx)   before each model call: the whole request
+
+    ``process_input`` returns the messages to go on with, and they are what the history holds; ``process_input_step``
+    returns the request to send, and the history does not change. ``None`` leaves things as they are. Raise
+    :class:`~mastra_py.errors.TripWire` to end the run; any other exception is logged and passed over.
+    """
+
+    @property
+    def id(self) -> str:
+        """The name that logs and trip wires know it by."""
+        ...
+
+
+class OutputProcessor(Protocol):
+    """Changes what comes back.
+
+    It has an ``id`` and one or more of these methods, plain or async::
+
+        process_output_stream(event, ctx)  each event of a reply as it comes; return it, another one, or None to drop it
+        process_output_step(text, ctx)     the text of each whole reply; return the text to go on with, or None
+        process_output_result(text, ctx)   likewise, for replies that call no tools: answers
+
+    Readers, scorers and the history see the same, the processed text. A processor of whole replies therefore holds back
+    a reply's events until it is whole. Failures as for :class:`InputProcessor`.
+    """
+
+    @property
+    def id(self) -> str:
+        """The name that logs and trip wires know it by."""
         ...

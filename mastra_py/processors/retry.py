@@ -95,8 +95,8 @@ class StreamErrorRetryProcessor:
             1, and the error as its outcome. A computed number that is negative, NaN or infinite counts as 0.
         matchers: further failures to retry: :class:`RetryMatcher` objects, plain or async functions of an exception,
             or one of these alone.
-        retry_unknown_errors: retry everything else too, except the statuses 400, 401, 403, 404 and 422 and whatever
-            says that the key is wrong or the quota used up.
+        retry_unknown_errors: retry everything else too, except what is known to fail again: the statuses 400, 401, 403,
+            404 and 422, a wrong key, a used-up quota, a conversation that is too long, content that was refused.
         id: name of the processor in logs and errors.
 
     Raises:
@@ -113,7 +113,7 @@ class StreamErrorRetryProcessor:
         matchers: RetryMatcher | Match | Iterable[RetryMatcher | Match] = (),
         retry_unknown_errors: bool = False,  # noqa: FBT001, FBT002 -- the options keep their order for positional use
         *,
-        id: str = "stream-error-retry",  # noqa: A002 -- as every processor names it
+        id: str = "stream-error-retry",
     ) -> None:
         _check_count("StreamErrorRetryProcessor max_retries", max_retries)
         _check_seconds("StreamErrorRetryProcessor max_retry_after", max_retry_after)
@@ -240,10 +240,10 @@ def _check_delay(name: str, value: object) -> None:
 
 
 def _seconds(value: object) -> float | None:
-    """Return ``value`` as seconds, infinite where it is too large for a float; ``None`` where it is no number."""
+    """Return ``value`` as seconds, infinite where it is out of a float's range; ``None`` where it is no number."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     try:
         return float(value)
     except OverflowError:
-        return -math.inf if value < 0 else math.inf
+        return math.inf

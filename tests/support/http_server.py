@@ -38,15 +38,18 @@ class Reply:
     """A reply to play.
 
     ``body`` as bytes goes out at once with its length; as pieces they go out one by one, each as a chunk of its own
-    (``framing="chunked"``) or raw until the connection closes (``framing="close"``). ``breaks_off`` ends the connection
-    after the body, without the end that HTTP wants.
+    (``framing="chunked"``) or raw until the connection closes (``framing="close"``). ``after`` is waited for before the
+    first byte. ``breaks_off`` ends the connection after the body, without the end that HTTP wants; ``hangs_up`` ends it
+    without an answer.
     """
 
     body: bytes | Sequence[Piece] = b""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     framing: Literal["chunked", "close"] = "chunked"
+    after: anyio.Event | None = None
     breaks_off: bool = False
+    hangs_up: bool = False
 
 
 Script: TypeAlias = Reply | Callable[[Request], Reply]
@@ -141,7 +144,7 @@ class HTTPServer:
             tasks.cancel_scope.cancel()
         if not over:
             self.disconnected.set()
-        return over and not reply.breaks_off and reply.framing != "close"
+        return over and not (reply.breaks_off or reply.hangs_up or reply.framing == "close")
 
 
 async def _read_request(stream: SocketStream, buffer: bytearray) -> Request | None:
@@ -162,6 +165,10 @@ async def _read_request(stream: SocketStream, buffer: bytearray) -> Request | No
 
 
 async def _send_reply(reply: Reply, stream: SocketStream) -> None:
+    if reply.after is not None:
+        await reply.after.wait()
+    if reply.hangs_up:
+        return
     headers = dict(reply.headers)
     body: Iterable[Piece]
     if isinstance(reply.body, bytes):

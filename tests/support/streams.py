@@ -18,16 +18,14 @@ async def read_all(agent: Agent, prompt: str = "go", **options: Any) -> tuple[li
     return events, result
 
 
-async def read_failing(
-    agent: Agent, prompt: str = "go", **options: Any
-) -> tuple[list[AgentEvent], Exception]:
+async def read_failing(agent: Agent, prompt: str = "go", **options: Any) -> tuple[list[AgentEvent], Exception]:
     """Read a run that fails and return its events, checked, and the error it raised."""
     events: list[AgentEvent] = []
     try:
         async with agent.stream(prompt, **options) as stream:
             async for event in stream:
-                events.append(event)  # noqa: PERF401 -- the events before the error are wanted too
-    except Exception as exc:
+                events.append(event)
+    except Exception as exc:  # noqa: BLE001 -- whatever it is, it is handed to the test
         assert_well_formed(events)
         return events, exc
     raise AssertionError("the run did not fail")

@@ -73,7 +73,7 @@ def read_stored(stored: Stored, origins: Origins) -> list[Message]:
     content = stored["content"]
     parts: list[Part] = []
     results: list[Part] = []
-    for part in [{"type": "text", "text": content}] if isinstance(content, str) else _stored_parts(content):
+    for part in _stored_parts(content):
         if part["type"] == "tool-invocation":
             _read_tool(part["tool_invocation"], parts, results)
         elif part["type"] != "step-start":
@@ -85,7 +85,9 @@ def read_stored(stored: Stored, origins: Origins) -> list[Message]:
     return messages
 
 
-def _stored_parts(content: dict[str, Any]) -> list[Stored]:
+def _stored_parts(content: str | dict[str, Any]) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
     refuse_unknown("a message's content", content, ("format", "content", "parts"))
     if "parts" in content:
         return content["parts"]
@@ -128,7 +130,7 @@ def read_run(given: dict[str, Any], origins: Origins) -> ScorerRun[Any, Any]:
 
     if isinstance(given.get("input"), dict):
         refuse_unknown("the input", given["input"], INPUT_FIELDS)
-        lists = {name: messages(given["input"].get(name, [])) for name in INPUT_FIELDS[:3]}
+        lists: dict[str, Any] = {name: messages(given["input"].get(name, [])) for name in INPUT_FIELDS[:3]}
         tagged = {tag: messages(m) for tag, m in given["input"].get("tagged_system_messages", {}).items()}
         fields["input"] = AgentRunInput(**lists, tagged_system_messages=tagged)
     if isinstance(given.get("output"), list):

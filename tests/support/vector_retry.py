@@ -1,47 +1,25 @@
-"""Reads recorded retry vectors of level ``processor``: what was given, what must come out, and by which rule it differs.
+"""Reads recorded retry vectors of level ``processor``: what was given, what must come out, by which rule it differs.
 
 An unknown key or value fails the vector: it would otherwise pass without having been looked at.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from mastra_py.errors import (
-    AuthError,
-    ModelError,
-    ModelTimeoutError,
-    OverloadedError,
-    QuotaError,
-    RateLimitError,
-    RequestError,
-    ServerError,
-    UserError,
-)
+from mastra_py.errors import ModelError, UserError
 from mastra_py.processors import ApiErrorContext, RetryMatcher, StreamErrorRetryProcessor, is_bad_request
+from mastra_py.testing import api_error
 
 JsonObject = Mapping[str, Any]
 
 ENDLESS = 50
 CONNECTION_CODES = ("ECONN", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN")
 NEVER_UNKNOWN = {400, 401, 403, 404, 422}
-STATUS_CLASSES: dict[int, type[ModelError]] = {
-    400: RequestError,
-    401: AuthError,
-    402: QuotaError,
-    403: AuthError,
-    404: RequestError,
-    408: ModelTimeoutError,
-    422: RequestError,
-    429: RateLimitError,
-    503: OverloadedError,
-    529: OverloadedError,
-}
 
 
 class UnknownNotationError(AssertionError):
@@ -187,13 +165,7 @@ def build_error(spec: JsonObject | str | None) -> Exception:
     match spec["type"]:
         case "api_call_error":
             _only(spec, "type", "status", "headers", "body", "message", "is_retryable", "cause")
-            error = api_error(
-                spec.get("status"),
-                headers=spec.get("headers"),
-                body=spec.get("body"),
-                message=spec.get("message", ""),
-                retryable=spec.get("is_retryable"),
-            )
+            error = _response_error(spec)
         case "error":
             error = _plain_exception(spec)
         case "plain_object" | "plain_object_with_cause":
@@ -213,30 +185,12 @@ def build_error(spec: JsonObject | str | None) -> Exception:
     return error
 
 
-def api_error(
-    status: int | None,
-    *,
-    headers: Mapping[str, str] | None = None,
-    body: Any = None,
-    message: str = "",
-    retryable: bool | None = None,
-) -> ModelError:
-    """Return the error that a response with this status makes."""
-    if isinstance(body, str):
-        try:
-            body = json.loads(body)
-        except ValueError:
-            pass  # not JSON: the text is the body
-    kind = ModelError if status is None else STATUS_CLASSES.get(status)
-    if kind is None:
-        kind = ServerError if status is not None and status >= 500 else RequestError
-    failure = body.get("error") if isinstance(body, dict) else None
-    code = failure.get("code") if isinstance(failure, dict) else None
-    if code == "insufficient_quota":
-        kind = QuotaError
-    if retryable is None and status == 409:
-        retryable = True
-    return kind(message, status=status, code=code, headers=headers, body=body, retryable=retryable)
+def _response_error(spec: JsonObject) -> ModelError:
+    facts = {name: spec[name] for name in ("headers", "body", "message") if name in spec}
+    error = api_error(spec["status"], **facts) if "status" in spec else ModelError(**{"message": "", **facts})
+    if "is_retryable" in spec:
+        error.retryable = spec["is_retryable"]
+    return error
 
 
 def _from_value(value: Any) -> ModelError:
@@ -345,7 +299,7 @@ def _number(value: int | str) -> Any:
 
 
 def _raise(message: str) -> bool:
-    raise Exception(message)  # noqa: TRY002 -- a recorded throw has no class
+    raise Exception(message)  # a recorded throw has no class
 
 
 def _only(spec: JsonObject, *known: str) -> None:

@@ -27,8 +27,9 @@ def to_json_value(value: object, *, owner: str = "the tool") -> Any:
     """Return ``value`` as a JSON value, for a model to read.
 
     Dates are ISO texts, a Decimal and a UUID are texts, bytes are base64, an enum is its value, a set is a list, sorted
-    where it sorts; dataclasses are objects, and so are pydantic models, by their own JSON rules. NaN and the infinities,
-    which JSON lacks, are the texts "NaN", "Infinity" and "-Infinity". Texts are cleaned, see :func:`clean_text`.
+    where it sorts; dataclasses are objects, and so are pydantic models, by their own JSON rules. NaN and the
+    infinities, which JSON lacks, are the texts "NaN", "Infinity" and "-Infinity". Texts are cleaned, see
+    :func:`clean_text`.
 
     Raises:
         ToolError: something in it has no JSON form; the error names ``owner`` and the type.
@@ -69,7 +70,7 @@ def _type_name(found: type) -> str:
     return found.__qualname__ if found.__module__ == "builtins" else f"{found.__module__}.{found.__qualname__}"
 
 
-def _jsonable(value: Any) -> Any:  # noqa: C901, PLR0911 -- one line a kind
+def _jsonable(value: Any) -> Any:
     if value is None or value is True or value is False or type(value) is int:
         return value
     if isinstance(value, enum.Enum):  # before str and int: it may be one of them too
@@ -99,8 +100,6 @@ def _pydantic_jsonable(value: object, serializer: Any) -> Any:
 
 
 def _json_key(key: object) -> str:
-    if isinstance(key, enum.Enum):
-        return _json_key(key.value)
     if isinstance(key, str):
         return clean_text(str.__str__(key))
     return next(iter(to_jsonable_python({key: None}, bytes_mode="base64", fallback=_refuse)))

@@ -1,0 +1,129 @@
+"""The grammar of a stream of events, as a table, and what checks a stream against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+from mastra_py.events import AgentEvent, TextDelta
+
+_SPEAKING = dict.fromkeys(
+    (
+        "text-start",
+        "text-delta",
+        "text-end",
+        "reasoning-start",
+        "reasoning-delta",
+        "reasoning-end",
+        "tool-call-input-streaming-start",
+        "tool-call-delta",
+        "tool-call-input-streaming-end",
+        "tool-call",
+    ),
+    "speaking",
+)
+_ANSWERED = {"tool-result": "tools", "tool-error": "tools"}
+_RETRY = {"output-superseded": "taken back", "retry-scheduled": "speaking"}
+
+GRAMMAR: dict[str, dict[str, str]] = {
+    "new": {"start": "between steps"},
+    "between steps": {"step-start": "speaking", "finish": "over"},
+    "speaking": {**_SPEAKING, **_RETRY, "model-finish": "spoken"},
+    "taken back": {"retry-scheduled": "speaking"},
+    "spoken": {**_ANSWERED, **_RETRY, "task-completion-started": "scoring", "step-finish": "between steps"},
+    "tools": {**_ANSWERED, "step-finish": "between steps"},
+    "scoring": {"is-task-complete": "scored"},
+    "scored": {"output-superseded": "rejected", "step-finish": "between steps"},
+    "rejected": {"step-finish": "between steps"},
+    "tripped": {"finish": "over"},
+    "over": {},
+}
+"""What may follow in each state of a stream, and the state it leads to."""
+
+_ANYWHERE = {"error": "over", "abort": "over", "tripwire": "tripped"}
+
+
+def assert_well_formed(events: Iterable[AgentEvent]) -> None:
+    """Check the events of a whole stream against its grammar; an ``AssertionError`` names the first that breaks it.
+
+    One terminal event, last; each step closed once; deltas only between their start and end; the deltas of a step add
+    up to its text; one result or error for each tool call.
+    """
+    _Grammar().check(list(events))
+
+
+class _Grammar:
+    def __init__(self) -> None:
+        self.state = "new"
+        self.step = 0
+        self.open: set[str] = set()
+        self.text: list[str] = []
+        self.calls: dict[str, int] = {}
+
+    def check(self, events: list[AgentEvent]) -> None:
+        for index, event in enumerate(events):
+            try:
+                self._take(event)
+            except AssertionError as exc:
+                before = ", ".join(e.type for e in events[max(0, index - 5) : index])
+                msg = f"event {index}, {event!r}: {exc} (after {before or 'nothing'})"
+                raise AssertionError(msg) from None
+        if self.state != "over":
+            msg = f"the stream ends without a terminal event, {self.state}"
+            raise AssertionError(msg)
+
+    def _take(self, event: AgentEvent) -> None:
+        allowed = GRAMMAR[self.state]
+        following = allowed.get(event.type) or (
+            _ANYWHERE.get(event.type) if self.state not in {"new", "over"} else None
+        )
+        _require(following is not None, f"not allowed while {self.state}")
+        if event.type == "step-start":
+            self.step += 1
+            self.text.clear()
+        _require(event.step == self.step, f"its step is {event.step} in step {self.step}")
+        if self.state == "scored" and event.type == "output-superseded":
+            _require(event.cause == "rejected", "a draft is taken back because it was rejected")
+        elif event.type == "output-superseded":
+            if event.cause == "rejected":  # the reply did not have the wanted form, and is asked for once more
+                following = "speaking"
+            self.open.clear()
+            self.text.clear()
+            self.calls.clear()
+        self._blocks(event)
+        self._tools(event)
+        if event.type == "step-finish":
+            _require(event.text == "".join(self.text), f"the deltas add up to {''.join(self.text)!r}")
+            _require(not self.calls, f"tool calls without a result: {', '.join(self.calls)}")
+        self.state = cast("str", following)
+
+    def _blocks(self, event: AgentEvent) -> None:
+        kind, _, edge = event.type.rpartition("-")
+        key = kind if kind in {"text", "reasoning"} else f"tool {getattr(event, 'tool_call_id', '')}"
+        if edge == "start" and event.type in _SPEAKING:
+            _require(key not in self.open, f"{key} is open already")
+            self.open.add(key)
+        elif edge == "delta":
+            _require(key in self.open, f"{key} was not started")
+        elif edge == "end" and event.type in _SPEAKING:
+            _require(key in self.open, f"{key} was not started")
+            self.open.discard(key)
+        elif event.type == "model-finish" and event.finish_reason != "error":
+            _require(not self.open, f"still open: {', '.join(sorted(self.open))}")
+        if type(event) is TextDelta:
+            self.text.append(event.text)
+
+    def _tools(self, event: AgentEvent) -> None:
+        if event.type == "tool-call":
+            self.calls[event.tool_call_id] = self.calls.get(event.tool_call_id, 0) + 1
+        elif event.type in {"tool-result", "tool-error"}:
+            call_id = cast("Any", event).tool_call_id
+            _require(self.calls.get(call_id, 0) > 0, f"there is no open call {call_id!r}")
+            self.calls[call_id] -= 1
+            if not self.calls[call_id]:
+                del self.calls[call_id]
+
+
+def _require(condition: bool, complaint: str) -> None:  # noqa: FBT001 -- reads like an assert
+    if not condition:
+        raise AssertionError(complaint)

@@ -1,0 +1,238 @@
+"""Structured output: the answer in a type, re-asked once, read while it comes."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field, TypeAdapter
+from support.streams import read_all, read_failing
+
+from mastra_py import Agent, OutputValidationError, ScorerRun, StreamErrorRetryProcessor, UserError, tool
+from mastra_py._output import Unusable, output_type, read_json_reply
+from mastra_py.events import OutputSuperseded
+from mastra_py.models.base import ModelProfile
+from mastra_py.testing import ScriptedModel, Turn, api_error
+
+
+class City(BaseModel):
+    name: str
+    people: int = Field(ge=0)
+
+
+OSLO = '{"name": "Oslo", "people": 700000}'
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+def agent(*turns: Any, native: bool = True, **options: Any) -> tuple[Agent, ScriptedModel]:
+    model = ScriptedModel(turns, profile=ModelProfile(native_output=native))
+    return Agent(id="a", model=model, **options), model
+
+
+async def test_the_answer_comes_validated_and_the_model_is_asked_natively() -> None:
+    writer, model = agent(OSLO)
+    _, result = await read_all(writer, output=City)
+    assert result.output == City(name="Oslo", people=700000)
+    assert result.text == OSLO
+    (request,) = model.requests
+    assert request.output is not None
+    assert request.output.name == "City"
+    assert request.output.schema["required"] == ["name", "people"]
+    assert [m.text for m in request.messages] == ["go"]
+
+
+async def test_a_model_without_native_output_is_told_the_form_in_the_user_prompt() -> None:
+    writer, model = agent(OSLO, native=False)
+    _, result = await read_all(writer, output=City)
+    assert result.output == City(name="Oslo", people=700000)
+    (request,) = model.requests
+    assert request.output is None
+    told = request.messages[-1]
+    assert [p.type for p in told.parts] == ["text", "text"]
+    assert '"people"' in told.text
+    assert [m.text for m in result.messages] == ["go", OSLO], "the words are part of the request, not of the history"
+
+
+@pytest.mark.parametrize(
+    ("output", "reply", "value"),
+    [
+        (list[int], '{"result": [1, 2]}', [1, 2]),
+        (list[int], "[1, 2]", [1, 2]),
+        (int, '{"result": 3}', 3),
+        (Point, '{"x": 1, "y": 2}', Point(1, 2)),
+        (TypeAdapter(list[City]), f'{{"result": [{OSLO}]}}', [City(name="Oslo", people=700000)]),
+        (Colour, '{"result": "red"}', Colour.RED),
+        ({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}, '{"a": 1}', {"a": 1}),
+        ({"type": "integer"}, '{"result": 5}', 5),
+    ],
+)
+async def test_types_adapters_and_json_schemas_are_understood(output: Any, reply: str, value: Any) -> None:
+    writer, model = agent(reply)
+    _, result = await read_all(writer, output=output)
+    assert result.output == value
+    assert model.requests[0].output is not None
+    assert model.requests[0].output.schema["type"] == "object" or "$ref" in model.requests[0].output.schema
+
+
+async def test_an_unusable_answer_is_re_asked_once_within_its_step_and_leaves_no_trace() -> None:
+    writer, model = agent('{"name": "Oslo"}', OSLO)
+    events, result = await read_all(writer, output=City)
+    assert result.output == City(name="Oslo", people=700000)
+    assert (len(result.steps), result.steps[0].attempts, result.usage.requests) == (1, 2, 2)
+    again = model.requests[1].messages
+    assert [m.role for m in again] == ["user", "assistant", "user"]
+    assert "people" in again[-1].text
+    assert [m.text for m in result.messages] == ["go", OSLO]
+    (taken,) = [e for e in events if isinstance(e, OutputSuperseded)]
+    assert (taken.step, taken.attempt, taken.cause) == (1, 1, "rejected")
+
+
+async def test_a_second_unusable_answer_fails_the_run_with_what_was_said() -> None:
+    writer, model = agent("no json", "still none")
+    _, error = await read_failing(writer, output=City)
+    assert isinstance(error, OutputValidationError)
+    assert (error.text, model.calls) == ("still none", 2)
+
+
+async def test_a_reply_that_does_not_validate_never_reaches_the_error_processors() -> None:
+    asked: list[object] = []
+
+    class Greedy:
+        id = "greedy"
+
+        async def process_api_error(self, ctx: object, /) -> None:
+            asked.append(ctx)
+
+    writer, _ = agent("no json", "still none", error_processors=[Greedy()])
+    await read_failing(writer, output=City)
+    assert asked == []
+
+
+async def test_a_provider_failure_inside_the_re_ask_is_retried() -> None:
+    writer, model = agent("no json", Turn(error=api_error(500)), OSLO, error_processors=[StreamErrorRetryProcessor()])
+    _, result = await read_all(writer, output=City)
+    assert (result.output, model.calls) == (City(name="Oslo", people=700000), 3)
+
+
+async def test_scorers_see_the_validated_value_and_never_an_unusable_draft() -> None:
+    seen: list[Any] = []
+
+    def scorer(run: ScorerRun) -> bool:
+        seen.append((run.input.value, run.output))
+        return run.input.value.people > 5
+
+    small = '{"name": "Vik", "people": 3}'
+    writer, _ = agent("no json", small, OSLO)
+    _, result = await read_all(writer, output=City, is_task_complete=scorer)
+    assert [v.name for v, _ in seen] == ["Vik", "Oslo"]
+    assert (result.stop_reason, result.output) == ("complete", City(name="Oslo", people=700000))
+
+
+async def test_tools_run_before_the_typed_answer() -> None:
+    @tool
+    def lookup() -> int:
+        return 700000
+
+    writer, _ = agent(Turn(tool_calls=[("c", "lookup", {})]), OSLO, tools=[lookup])
+    _, result = await read_all(writer, output=City)
+    assert result.output == City(name="Oslo", people=700000)
+
+
+async def test_a_run_that_ends_without_an_answer_has_no_output() -> None:
+    writer, _ = agent(Turn(text='{"name": "Os', finish_reason="length"))
+    _, result = await read_all(writer, output=City)
+    assert (result.stop_reason, result.output) == ("length", None)
+
+
+async def test_text_deltas_hold_an_answer_back_until_it_fits() -> None:
+    writer, _ = agent("no json", OSLO)
+    async with writer.stream("go", output=City) as stream:
+        assert "".join([text async for text in stream.text_deltas()]) == OSLO
+
+
+async def test_partial_outputs_grow_and_end_with_the_whole() -> None:
+    writer, _ = agent(Turn(text_chunks=list(OSLO)))
+    async with writer.stream("go", output=City) as stream:
+        seen = [value async for value in stream.partial_outputs()]
+        result = await stream.result()
+    assert seen[-1] == {"name": "Oslo", "people": 700000}
+    assert result.output == City(name="Oslo", people=700000)
+
+
+async def test_partial_outputs_start_anew_where_an_answer_is_taken_back() -> None:
+    writer, _ = agent('{"name": "Oslo"}', OSLO)
+    async with writer.stream("go", output=City) as stream:
+        seen = [value async for value in stream.partial_outputs()]
+    assert seen == [{"name": "Oslo"}, {"name": "Oslo", "people": 700000}]
+
+
+async def test_partial_outputs_need_an_output_type() -> None:
+    writer, _ = agent("x")
+    async with writer.stream("go") as stream:
+        with pytest.raises(UserError, match="output="):
+            stream.partial_outputs()
+
+
+def test_an_output_that_is_no_type_is_refused_by_the_call() -> None:
+    writer, _ = agent("x")
+    with pytest.raises(UserError, match="output must be a type"):
+        writer.stream("go", output=lambda: 3)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="no valid JSON Schema"):
+        writer.stream("go", output={"type": "number or so"})
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('  \n{"a": 1}\n', {"a": 1}),
+        ('Sure!\n```json\n{"a": 1}\n```\nBye', {"a": 1}),
+        ('first {"a": 1} then {"a": 2} end', {"a": 2}),
+        ('{"a": {"b": 1}} and {broken', {"a": {"b": 1}}),
+        ('a set {x} and {"a": 1}', {"a": 1}),
+        ('text with } and { and {"a": "}{"}', {"a": "}{"}),
+        ("[1]", [1]),
+        ("3", 3),
+    ],
+)
+def test_the_whole_reply_counts_and_else_its_last_top_level_object(reply: str, value: Any) -> None:
+    assert read_json_reply(reply)[0] == value
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "  ", "no json", "{", '{"a": {"b": 1}', '{"a": NaN}', '{"a": Infinity}', "{" * 100_000]
+)
+def test_no_json_no_value(reply: str) -> None:
+    with pytest.raises(Unusable):
+        read_json_reply(reply)
+
+
+@given(st.text(max_size=30), st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3))
+def test_prose_round_an_object_does_not_matter(prose: str, value: dict[str, Any]) -> None:
+    import json
+
+    clean = prose.replace("{", "(")
+    assert read_json_reply(f"{clean} {json.dumps(value)} {clean}")[0] == value
+
+
+@pytest.mark.parametrize("reply", ['{"result": 8}', '{"result": "8"}', '{"result": NaN}', "[0.5]"])
+def test_a_stated_range_is_checked(reply: str) -> None:
+    from typing import Annotated
+
+    output = output_type(Annotated[float, Field(ge=0, le=1)], "test")
+    with pytest.raises(Unusable):
+        output.read(reply)
+    assert output.read('{"result": "0.8"}') == 0.8
