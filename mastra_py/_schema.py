@@ -6,6 +6,7 @@ that was written by hand, and checks against it with ``jsonschema``.
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -134,11 +135,12 @@ def arguments_from(schema: Mapping[str, Any], function: Callable[..., Any], *, o
     def check(args: JsonObject) -> dict[str, Any]:
         if problems := problems_of(args):
             raise InvalidArguments(problems)
+        args = copy.deepcopy(args)  # they are part of the conversation, which the function must not change
         if whole is not None:
             return {whole: args}
         if unknown := [name for name in args if not signature.accepts(name)]:
             raise InvalidArguments([f"{name}: there is no such parameter" for name in unknown])
-        return dict(args)
+        return args
 
     return Arguments(
         schema=checked,

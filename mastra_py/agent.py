@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 from pydantic import TypeAdapter
 from typing_extensions import Unpack
@@ -24,12 +24,12 @@ from mastra_py.options import (
     Tools,
     build_spec,
     check_option_names,
+    freeze_tools,
     whole_number,
 )
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import AgentResult, OutT
 from mastra_py.stream import AgentStream
-from mastra_py.tools import collect_tools
 
 
 class Agent:
@@ -85,14 +85,12 @@ class Agent:
         check_option_names(defaults, f"{where}: defaults")
         if max_processor_retries is not None:
             whole_number(max_processor_retries, f"{where}: max_processor_retries", least=0)
-        if not callable(tools):
-            tools = tuple(tools)
-            collect_tools(tools)
+        tools = freeze_tools(tools, where)
         self._config = AgentConfig(
             id=id,
             model=resolve_model(model),
             instructions=instructions,
-            tools=cast("Tools", tools),
+            tools=tools,
             input_processors=check_processors(input_processors, f"{where}: input_processors", INPUT_METHODS),
             output_processors=check_processors(output_processors, f"{where}: output_processors", OUTPUT_METHODS),
             error_processors=check_processors(error_processors, f"{where}: error_processors", ERROR_METHODS),

@@ -216,12 +216,23 @@ def _conversation(prompt: str | Message | None, messages: Iterable[MessageLike],
     return tuple(conversation)
 
 
+def freeze_tools(tools: Tools, where: str) -> Tools:
+    """Return a function of the request context as it is, and anything else as made tools.
+
+    Raises:
+        UserError: something in it is no tool, or a name is doubled.
+    """
+    if isinstance(tools, Tool):
+        msg = f"{where}: tools must be a list of tools, got the tool {tools.name!r} alone; write tools=[{tools.name}]"
+        raise UserError(msg)
+    return tools if callable(tools) else tuple(collect_tools(tools).values())
+
+
 def _tools(config: AgentConfig, options: RunOptions) -> tuple[Tools, ...]:
     """Freeze where the tools come from, and check at once whatever does not depend on the request context."""
     sources: list[Tools] = [config.tools]
     if "tools" in options:
-        more = options["tools"]
-        sources.append(more if callable(more) else tuple(more))
+        sources.append(freeze_tools(options["tools"], f"agent {config.id!r}"))
     fixed = [source for source in sources if not callable(source)]
     active, choice = _active_tools(config, options), _tool_choice(config, options)
     if len(fixed) == len(sources):

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from mastra_py.errors import TripWire
 from mastra_py.events import FinishReason, StopReason
 from mastra_py.messages import Message, RunUsage, ToolCallPart, ToolResultPart, Usage
-from mastra_py.scoring import Verdict
+from mastra_py.scoring import Verdict, gating_criteria
 
 OutT = TypeVar("OutT", default=str)
 
@@ -71,7 +71,12 @@ def best_attempt(attempts: tuple[Attempt, ...]) -> Attempt | None:
 
 
 def _met(verdict: Verdict) -> int:
-    return len(verdict.with_status("passed"))
+    """Count what is met: the criteria that gate, and one for a scorer without criteria that passed."""
+    met = 0
+    for entry in verdict.results:
+        gating = gating_criteria(entry.result.criteria) if entry.result else ()
+        met += sum(c.satisfied for c in gating) if gating else entry.status == "passed"
+    return met
 
 
 def _score_sum(verdict: Verdict) -> float:

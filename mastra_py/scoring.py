@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, cast, runtime_che
 from typing_extensions import TypeVar
 
 from mastra_py.errors import ScorerRunError, UserError
-from mastra_py.messages import Message, ToolCallPart, ToolResultPart
+from mastra_py.messages import Message, ToolCallPart, ToolResultPart, Usage
 
 InputT = TypeVar("InputT", default=Any)
 OutputT = TypeVar("OutputT", default=Any)
@@ -113,6 +113,53 @@ def not_scorable(reason: str | None = None) -> NotScorable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeRecord:
+    """What a judge did in one step of a scorer: the evidence.
+
+    Attributes:
+        status: whether it gave a usable reply.
+        prompt: what it was asked.
+        output: what it answered last, as text.
+        model: the model's name.
+        provider: the model's provider.
+        attempts: how often it was asked: 2 where its first reply was unusable.
+        model_calls: requests sent, retries among them.
+        usage: tokens spent.
+        cost: USD, where known.
+        duration: seconds.
+        error: why there is no usable reply.
+    """
+
+    status: Literal["ok", "failed"]
+    prompt: str
+    output: str | None
+    model: str | None
+    provider: str | None
+    attempts: int
+    model_calls: int
+    usage: Usage
+    duration: float
+    cost: float | None = None
+    error: Exception | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriterionVerdict:
+    """The verdict on one criterion of a rubric. ``required`` ones gate; where none is, all do."""
+
+    id: str
+    description: str
+    required: bool
+    satisfied: bool
+    reasoning: str | None = None
+
+
+def gating_criteria(criteria: tuple[CriterionVerdict, ...]) -> tuple[CriterionVerdict, ...]:
+    """Return the criteria that decide: the required ones, or all where none is required."""
+    return tuple([c for c in criteria if c.required]) or criteria
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScorerResult:
     """What a scorer run gave.
 
@@ -124,6 +171,9 @@ class ScorerResult:
         not_scorable: set where the scorer abstained.
         preprocess: result of that step.
         analyze: result of that step.
+        prompts: what judges were asked, by step.
+        judge: what judges did, by step; empty where only functions ran.
+        criteria: the verdicts of a rubric scorer, in the order of its criteria.
         error: what went wrong in a step after the score stood.
         run: the run that was scored, as the steps saw it.
     """
@@ -135,6 +185,9 @@ class ScorerResult:
     not_scorable: NotScorable | None = None
     preprocess: Any = None
     analyze: Any = None
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
+    judge: Mapping[str, JudgeRecord] = field(default_factory=dict[str, JudgeRecord])
+    criteria: tuple[CriterionVerdict, ...] = ()
     error: Exception | None = None
     run: ScorerRun[Any, Any] | None = None
 
@@ -155,6 +208,15 @@ class Scorer(Protocol):
 
     async def run(self, run: ScorerRun[Any, Any], /) -> ScorerResult:
         """Judge ``run``. Whatever it raises counts as "could not judge", never as a verdict."""
+        ...
+
+
+@runtime_checkable
+class JudgeAgent(Protocol):
+    """The port of an agent that judges: an ``Agent`` is one."""
+
+    async def generate(self, prompt: Any = None, /, **options: Any) -> Any:
+        """Answer ``prompt``; with ``output=`` in that form."""
         ...
 
 

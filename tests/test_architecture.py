@@ -71,6 +71,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "scorers.builder",
         "scorers.context",
         "scorers.filter_run",
+        "scorers.play",
+        "scorers.prompt_step",
         "scorers.rubric",
         "stream",
     ),

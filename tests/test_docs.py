@@ -1,11 +1,11 @@
 """The README and the pages in docs/: their code runs, their tables are complete, their links lead somewhere.
 
 A page is run as one session, from top to bottom: its ``python`` blocks share their names, may ``await`` at the top, and
-each ``main`` or ``test_...`` function that a block defines is run after it. What a block prints has to be what its ``#>``
-lines say, where it has any.
+each ``main`` or ``test_...`` function that a block defines is run after it. What a block prints has to be what its
+``#>`` lines say, where it has any.
 
-Model strings such as ``"openai/gpt-5-mini"`` reach a server of this test, which answers ``Hello.``, or one after another
-with what a comment right before the block lists, all of which has to be asked for::
+Model strings such as ``"openai/gpt-5-mini"`` reach a server of this test, which answers ``Hello.``, or one after
+another with what a comment right before the block lists, all of which has to be asked for::
 
     <!-- replies: [Turn(tool_calls=[("1", "weather", {"city": "Oslo"})]), "It rains."] -->
 """
@@ -49,8 +49,13 @@ PAGES = {
     for path in [*ROOT.glob("README.md"), *sorted((ROOT / "docs").glob("*.md"))]
 }
 
-FENCE = re.compile(r"^```(?P<language>.*)\n(?P<code>(?s:.*?))^```$", re.MULTILINE)
-REPLIES = re.compile(r"<!-- replies: (?P<list>(?s:(?!-->).*?)) -->\s*\Z")
+FENCE = re.compile(
+    r"""^(?:<!--\ replies:\ (?P<replies>(?:(?!-->)[\s\S])*?)\ -->\n)?
+        ```(?P<language>.*)\n
+        (?P<code>[\s\S]*?)
+        ^```$""",
+    re.MULTILINE | re.VERBOSE,
+)
 LINK = re.compile(r"\]\((?P<target>[^)#:\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
 
 
@@ -61,7 +66,7 @@ class Block:
     page: str
     line: int
     code: str
-    replies: list[str | Turn] | None
+    replies: str | None
 
     @property
     def printed(self) -> list[str] | None:
@@ -73,9 +78,7 @@ def blocks_of(page: str) -> Iterator[Block]:
     text = PAGES[page]
     for fence in FENCE.finditer(text):
         if fence["language"] == "python":
-            listed = REPLIES.search(text, 0, fence.start())
-            replies = eval(listed["list"], {"Turn": Turn, "api_error": api_error}) if listed else None  # noqa: S307 -- our own pages
-            yield Block(page, text.count("\n", 0, fence.start("code")) + 1, fence["code"], replies)
+            yield Block(page, text.count("\n", 0, fence.start("code")) + 1, fence["code"], fence["replies"])
 
 
 class Session:
@@ -94,7 +97,8 @@ class Session:
         return chat_reply(self.replies.pop(0) if self.replies else "Hello.")
 
     async def run(self, block: Block) -> None:
-        self.printed, self.replies = "", list(block.replies or ())
+        self.printed = ""
+        self.replies = eval(block.replies, {"Turn": Turn, "api_error": api_error}) if block.replies else []  # noqa: S307 -- our own pages
         # The empty lines make line numbers in tracebacks those of the page.
         source, allow_await = "\n" * (block.line - 1) + block.code, ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         code = compile(source, ROOT / block.page, "exec", flags=allow_await, dont_inherit=True)
@@ -103,7 +107,8 @@ class Session:
             await running
         for name in [name for name in self.names if name == "main" or name.startswith("test_")]:
             await self.names.pop(name)()
-        assert block.printed in (None, [line.rstrip() for line in self.printed.splitlines()])
+        if block.printed is not None:
+            assert [line.rstrip() for line in self.printed.splitlines()] == block.printed
         assert self.replies == [], "these replies were not asked for"
 
 
@@ -124,9 +129,8 @@ def test_all_code_of_a_page_is_found(page: str) -> None:
     fences = list(FENCE.finditer(text))
     assert text.count("```") == 2 * len(fences), "a block is indented or not closed"
     assert {fence["language"] for fence in fences} <= {"python", "console", "text"}, "Python that is not run, or a typo"
-    assert text.count("<!--") == sum(block.replies is not None for block in blocks_of(page)), (
-        "a comment that nobody reads"
-    )
+    used = [block for block in blocks_of(page) if block.replies is not None]
+    assert text.count("<!-- replies") == len(used), "replies that belong to no block"
 
 
 # --- complete tables

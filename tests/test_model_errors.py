@@ -143,6 +143,11 @@ def test_the_attributes_of_a_foreign_exception_are_kept(
     assert error.message == "PlainError"
 
 
+def test_a_code_that_repeats_the_status_makes_way_for_the_type() -> None:
+    body = {"error": {"code": 400, "type": "exceed_context_size_error", "message": "too long"}}
+    assert str(model_error(status=400, body=body)) == "too long (status 400, exceed_context_size_error)"
+
+
 def test_a_failure_without_a_message_is_described_by_what_there_is() -> None:
     assert model_error(status=500).message == "the provider answered with status 500"
     assert model_error().message == "the provider reports a failure"

@@ -205,7 +205,7 @@ async def test_an_exception_reaches_the_model_as_class_and_message() -> None:
         raise error
 
     event = await one(Ran(fail), call("fail"))
-    assert event.error == "ValueError: no such city"
+    assert event.error == "tool 'fail' failed: ValueError: no such city"
     assert event.exception is error
 
 
@@ -297,9 +297,7 @@ async def test_a_timeout_is_a_fault_that_names_tool_and_seconds() -> None:
     assert (await one(Ran(slow), call("slow"))).error == "tool 'slow' timed out after 0.01 s"
 
 
-async def test_a_cancellation_of_the_tools_own_is_a_fault_and_its_siblings_go_on(anyio_backend_name: str) -> None:
-    if anyio_backend_name == "trio":
-        pytest.skip("trio has no futures that can be cancelled from elsewhere")
+async def test_a_cancellation_of_the_tools_own_is_a_fault_and_its_siblings_go_on() -> None:
     import asyncio
 
     sibling_may_end = anyio.Event()
@@ -320,7 +318,7 @@ async def test_a_cancellation_of_the_tools_own_is_a_fault_and_its_siblings_go_on
 
     ran = Ran(lost, sibling)
     results = await ran(call("lost"), call("sibling"))
-    assert [(r.result, r.is_error) for r in results] == [("CancelledError", True), ("done", False)]
+    assert [(r.result, r.is_error) for r in results] == [("tool 'lost' failed: CancelledError", True), ("done", False)]
 
 
 # --- A31: one raises, siblings finish; a fatal error or a cancel ends them all
@@ -342,7 +340,11 @@ async def test_a31_siblings_of_a_raising_tool_finish_and_give_their_results() ->
         return "ok"
 
     results = await Ran(fail, ok)(call("ok"), call("fail"), call("ok"))
-    assert [(r.result, r.is_error) for r in results] == [("ok", False), ("RuntimeError: boom", True), ("ok", False)]
+    assert [(r.result, r.is_error) for r in results] == [
+        ("ok", False),
+        ("tool 'fail' failed: RuntimeError: boom", True),
+        ("ok", False),
+    ]
 
 
 async def test_a31_a_cancel_ends_the_slow_tool_and_keeps_what_was_finished() -> None:
@@ -376,7 +378,8 @@ async def test_a31_a_cancel_ends_the_slow_tool_and_keeps_what_was_finished() -> 
                 await ran(call("slow"), call("echo", {"value": 1}), call("fail"))
             assert scope.cancelled_caught
             assert ended.is_set()  # awaited before the step ends
-    assert ran.done == {1: ToolResultPart("c", "echo", 1), 2: ToolResultPart("c", "fail", "RuntimeError: boom", True)}
+    failed = ToolResultPart("c", "fail", "tool 'fail' failed: RuntimeError: boom", True)
+    assert ran.done == {1: ToolResultPart("c", "echo", 1), 2: failed}
     assert ran.events == []  # the first call has not ended
 
 

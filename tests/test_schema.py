@@ -570,6 +570,14 @@ def test_a_single_other_parameter_takes_all_arguments_as_a_dict() -> None:
     assert arguments.injected == ("ctx",)
 
 
+@pytest.mark.parametrize("function", [lambda args: args, lambda **args: args])
+def test_the_function_gets_a_copy_of_the_arguments(function: Callable[..., Any]) -> None:
+    args = {"many": [1]}
+    given = by_schema({"type": "object"}, function).read(args)
+    given.get("args", given)["many"].append(2)
+    assert args == {"many": [1]}
+
+
 def test_a_single_other_parameter_with_a_default_is_left_alone() -> None:
     assert by_schema({"type": "object"}, lambda verbose=False: verbose).read({}) == {}
 

@@ -21,6 +21,7 @@ def split(*pieces: bytes) -> list[SSEEvent]:
     [
         pytest.param(b'data: {"a":1}\n\ndata: [DONE]\n\n', [(None, b'{"a":1}'), (None, b"[DONE]")], id="plain"),
         pytest.param(b"data: a\r\n\r\ndata: b\r\n\r\n", [(None, b"a"), (None, b"b")], id="CRLF"),
+        pytest.param(b"event: e\r\ndata: a\r\ndata: b\r\n\r\n", [("e", b"a\nb")], id="CRLF within an event"),
         pytest.param(b"data: a\r\rdata: b\r\r", [(None, b"a"), (None, b"b")], id="CR"),
         pytest.param(b"data: a\r\n\ndata: b\n\r\n", [(None, b"a"), (None, b"b")], id="mixed line ends"),
         pytest.param(b"data:a\n\ndata:  b\n\n", [(None, b"a"), (None, b" b")], id="only one space is left out"),

@@ -10,7 +10,8 @@ from typing import Any, Literal, TypeAlias, cast
 import anyio
 
 from mastra_py._loop.feedback import KeepFeedback
-from mastra_py.errors import ScorerError, UserError
+from mastra_py._loop.ledger import CURRENT, Ledger
+from mastra_py.errors import ScorerError, TripWire, UserError
 from mastra_py.scoring import (
     Score,
     Scorer,
@@ -125,20 +126,22 @@ def as_gate(value: TaskCompletionLike | None, lookup: ScorerLookup | None) -> Ga
 MakeRun: TypeAlias = Callable[[Scorer], ScorerRun[Any, Any]]
 
 
-async def check(gate: Gate, make_run: MakeRun) -> Verdict:
-    """Run the gate's scorers on the run that ``make_run`` gives each, and decide.
+async def check(gate: Gate, make_run: MakeRun, ledger: Ledger) -> Verdict:
+    """Run the gate's scorers on the run that ``make_run`` gives each, and decide. ``ledger`` counts what judges spend.
 
     Raises:
         UserError: a scorer was misused; that is never taken for an outage.
+        TripWire: a processor of a judge stopped the run.
     """
-    return await _Check(gate, make_run).verdict()
+    return await _Check(gate, make_run, ledger).verdict()
 
 
 class _Check:
     """One check under way: a slot a scorer, filled as they finish."""
 
-    def __init__(self, gate: Gate, make_run: MakeRun) -> None:
+    def __init__(self, gate: Gate, make_run: MakeRun, ledger: Ledger) -> None:
         self._gate = gate
+        self._ledger = ledger
         self._make_run = make_run
         self._slots: list[ScorerVerdict | None] = [None] * len(gate.scorers)
         self._started: set[int] = set()
@@ -172,9 +175,10 @@ class _Check:
         async with anyio.create_task_group() as tasks:
 
             async def one(index: int) -> None:
+                CURRENT.set(self._ledger)  # in the context of this task alone
                 try:
                     verdict = await _judge(self._gate.scorers[index], self._make_run)
-                except (UserError, KeyboardInterrupt, SystemExit) as exc:
+                except (UserError, TripWire, KeyboardInterrupt, SystemExit) as exc:
                     self._fatal = self._fatal or exc
                     tasks.cancel_scope.cancel()
                     return
@@ -221,7 +225,7 @@ async def _judge(scorer: Scorer, make_run: MakeRun) -> ScorerVerdict:
     try:
         result = await scorer.run(make_run(scorer))
         status, score = _read(scorer, result)
-    except UserError:
+    except (UserError, TripWire):
         raise
     except Exception as exc:  # noqa: BLE001 -- a scorer's crash is a value; on_scorer_error says what follows
         reason = str(exc) or type(exc).__name__

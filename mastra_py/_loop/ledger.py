@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 from mastra_py.messages import RunUsage, Usage, total_usage
 
 
@@ -17,8 +19,15 @@ class Ledger:
     def add(self, key: str, usage: Usage) -> None:
         """Add what one model call reported."""
         if usage.input_tokens or usage.output_tokens:
+            spent = Usage() + usage
             seen = self._by.get(key)
-            self._by[key] = usage if seen is None else seen + usage
+            self._by[key] = spent if seen is None else seen + spent
+
+    def absorb(self, other: Ledger, key: str) -> None:
+        """Add all that ``other`` holds: failed attempts under their own keys, the rest under ``key``."""
+        self.requests += other.requests
+        for owner, usage in other._by.items():
+            self.add(owner if owner.startswith("failed:") else key, usage)
 
     def total(self) -> RunUsage:
         """Return the sum so far."""
@@ -31,3 +40,7 @@ class Ledger:
             by=dict(self._by),
             requests=self.requests,
         )
+
+
+CURRENT: ContextVar[Ledger | None] = ContextVar("mastra_py_ledger", default=None)
+"""The ledger of the run whose scorers are at work, so that what their judges spend is counted there."""

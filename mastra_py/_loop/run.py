@@ -190,7 +190,7 @@ async def _check(run: RunState, gate: Gate, out: Out) -> Verdict:
     attempt = len(run.attempts) + 1
     await out.emit(TaskCompletionStarted(attempt=attempt, step=run.step))
     await out.drained()
-    verdict = await check(gate, run.scorer_runs())
+    verdict = await check(gate, run.scorer_runs(), run.ledger)
     draft = run.steps[-1] = dataclasses.replace(run.steps[-1], completion=verdict)
     run.attempts.append(Attempt(attempt=attempt, step=run.step, text=draft.text, verdict=verdict))
     if gate.config.on_complete is not None:

@@ -19,7 +19,7 @@ from mastra_py.models.base import ModelRequest
 from mastra_py.options import RunSpec
 from mastra_py.processors.base import ProcessorContext
 from mastra_py.results import AgentResult, Attempt, StepResult
-from mastra_py.scoring import AgentRunInput, AgentRunOutput, Scorer, ScorerRun, Verdict
+from mastra_py.scoring import AgentRunInput, AgentRunOutput, Scorer, ScorerRun, ScorerVerdict, Verdict
 from mastra_py.tools import Tool, ToolContext
 
 INTERRUPTED = "interrupted: the run ended before this tool did"
@@ -212,4 +212,9 @@ def _pipeline(spec: RunSpec) -> Pipeline | None:
 
 
 def _outcome(verdict: Verdict) -> tuple[object, ...]:
-    return tuple([(r.scorer_id, r.passed, r.score) for r in verdict.results])
+    return tuple([(r.scorer_id, r.passed, _unmet(r), r.score) for r in verdict.results])
+
+
+def _unmet(entry: ScorerVerdict) -> tuple[str, ...]:
+    criteria = entry.result.criteria if entry.result else ()
+    return tuple([c.id for c in criteria if not c.satisfied])

@@ -150,7 +150,10 @@ class _Batch:
 
     def _fail(self, index: int, exc: BaseException) -> None:
         call = self._calls[index]
-        text = clean_text(_error_text(exc))
+        text = _error_text(exc)
+        if not isinstance(exc, ToolError):
+            text = f"tool {call.tool_name!r} failed: {text}"
+        text = clean_text(text)
         self.done[index] = ToolResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
         self._finish(
             index,

@@ -97,6 +97,8 @@ def model_error(  # noqa: PLR0913 -- one argument a fact, all by keyword
     type_text = error_type or said.get("type")
     text = message or said.get("message") or ""
     headers = {name.lower(): value for name, value in headers.items()} if headers else {}
+    if code_text == str(status):
+        code_text = None  # it says nothing new, and the type may
     as_status = int(code_text) if status is None and code_text and re.fullmatch(r"[1-5]\d\d", code_text) else status
     kind = _kind(as_status, code_text, type_text, text)
     return kind(

@@ -103,7 +103,8 @@ class WireStream:
     ) -> None:
         if self._response.is_closed:
             return
-        if exc_type is None and self._decoder.finished and not self._events:
+        whole = self._decoder.finished and self._failure is None
+        if whole and exc_type is None and not self._events:
             await self._drain()
         if not self._response.is_closed:
             await self._abandon()
@@ -117,7 +118,6 @@ class WireStream:
             if self._failure is not None:
                 raise self._failure
             if self._decoder.finished:
-                await self._drain()
                 raise StopAsyncIteration
             await self._read()
         return events.popleft()
@@ -183,8 +183,6 @@ class WireStream:
 
     async def _drain(self) -> None:
         """Read the body to its end, so that the connection can serve the next request."""
-        if self._response.is_closed:
-            return
         with anyio.move_on_after(DRAIN_SECONDS):
             try:
                 async for _ in self._chunks:

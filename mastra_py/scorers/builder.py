@@ -4,13 +4,12 @@ The steps run in this order, whatever the order they were added in::
 
     prepare_run → preprocess → analyze → generate_score → generate_reason
 
-Only ``generate_score`` is required. A step is a plain or an async function of one context. A plain one runs inline:
-what blocks belongs into an async one.
+Only ``generate_score`` is required. A step is a plain or an async function of one context, or a ``PromptStep`` that a
+judge answers. A plain function runs inline: what blocks belongs into an async one.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,10 +19,14 @@ from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
-from mastra_py.errors import ScorerRunError, UserError
+from mastra_py._loop.callbacks import resolve
+from mastra_py.errors import UserError
 from mastra_py.messages import MessageLike
 from mastra_py.scorers.agent_run import as_agent_run
-from mastra_py.scorers.context import AnalyzeT_co, PreprocessT_co, ReasonContext, StepContext, StepResults
+from mastra_py.scorers.context import AnalyzeT_co, PreprocessT_co, ReasonContext, StepContext
+from mastra_py.scorers.judge import JudgeLike, check_judge
+from mastra_py.scorers.play import BoundStep, Play, StepName
+from mastra_py.scorers.prompt_step import BoundPromptStep, PromptStep, bind_prompt_step
 from mastra_py.scoring import (
     AgentRunInput,
     AgentRunOutput,
@@ -33,11 +36,7 @@ from mastra_py.scoring import (
     OutputT,
     ScorerResult,
     ScorerRun,
-    passes,
-    read_score,
 )
-
-StepName = Literal["preprocess", "analyze", "generate_score", "generate_reason"]
 
 T = TypeVar("T")
 
@@ -75,11 +74,13 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         type: ``"agent"`` where it judges an agent's messages.
         threshold: the score that passes.
         prepare_run: transforms a run before the steps see it.
+        judge: answers the prompt steps.
     """
 
     id: str
     name: str
-    steps: Mapping[StepName, Callable[[Any], object]]
+    steps: Mapping[StepName, BoundStep]
+    judge: JudgeLike | None = None
     description: str | None = None
     type: Literal["agent"] | None = None
     threshold: float = 1.0
@@ -107,16 +108,24 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
 
     @overload
     def preprocess(
+        self, step: PromptStep[T, StepContext[InputT, OutputT, None, None]], /
+    ) -> StepScorer[InputT, OutputT, T, AnalyzeT_co]: ...
+    @overload
+    def preprocess(
         self, step: Callable[[StepContext[InputT, OutputT, None, None]], Awaitable[T | NotScorable]], /
     ) -> StepScorer[InputT, OutputT, T, AnalyzeT_co]: ...
     @overload
     def preprocess(
         self, step: Callable[[StepContext[InputT, OutputT, None, None]], T | NotScorable], /
     ) -> StepScorer[InputT, OutputT, T, AnalyzeT_co]: ...
-    def preprocess(self, step: Callable[[Any], object], /) -> StepScorer[InputT, OutputT, Any, AnalyzeT_co]:
+    def preprocess(self, step: object, /) -> StepScorer[InputT, OutputT, Any, AnalyzeT_co]:
         """Add the step that extracts or transforms what the others need; its result is ``ctx.results.preprocess``."""
         return self._with_step("preprocess", step)
 
+    @overload
+    def analyze(
+        self, step: PromptStep[T, StepContext[InputT, OutputT, PreprocessT_co, None]], /
+    ) -> StepScorer[InputT, OutputT, PreprocessT_co, T]: ...
     @overload
     def analyze(
         self, step: Callable[[StepContext[InputT, OutputT, PreprocessT_co, None]], Awaitable[T | NotScorable]], /
@@ -125,7 +134,7 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
     def analyze(
         self, step: Callable[[StepContext[InputT, OutputT, PreprocessT_co, None]], T | NotScorable], /
     ) -> StepScorer[InputT, OutputT, PreprocessT_co, T]: ...
-    def analyze(self, step: Callable[[Any], object], /) -> StepScorer[InputT, OutputT, PreprocessT_co, Any]:
+    def analyze(self, step: object, /) -> StepScorer[InputT, OutputT, PreprocessT_co, Any]:
         """Add the step that looks closely; its result is ``ctx.results.analyze``."""
         return self._with_step("analyze", step)
 
@@ -133,7 +142,8 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         self,
         step: Callable[
             [StepContext[InputT, OutputT, PreprocessT_co, AnalyzeT_co]], FunctionScore | Awaitable[FunctionScore]
-        ],
+        ]
+        | PromptStep[Any, StepContext[InputT, OutputT, PreprocessT_co, AnalyzeT_co]],
         /,
     ) -> StepScorer[InputT, OutputT, PreprocessT_co, AnalyzeT_co]:
         """Add the step that gives the score: a finite number, a bool, or a ``Score`` with a reason or a verdict."""
@@ -143,18 +153,21 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         self,
         step: Callable[
             [ReasonContext[InputT, OutputT, PreprocessT_co, AnalyzeT_co]], ReasonAnswer | Awaitable[ReasonAnswer]
-        ],
+        ]
+        | PromptStep[Any, ReasonContext[InputT, OutputT, PreprocessT_co, AnalyzeT_co]],
         /,
     ) -> StepScorer[InputT, OutputT, PreprocessT_co, AnalyzeT_co]:
         """Add the step that says why, in words that work as feedback; ``None`` leaves the reason of the ``Score``."""
         return self._with_step("generate_reason", step)
 
     def _with_step(self, name: StepName, step: object) -> StepScorer[InputT, OutputT, Any, Any]:
-        if not callable(step):
-            msg = f"scorer {self.id!r}: the step {name} must be a function of the context, got {step!r}"
-            raise UserError(msg)
         if name in self.steps:
             msg = f"scorer {self.id!r} has a step {name} already; put both into one function"
+            raise UserError(msg)
+        if isinstance(step, PromptStep):
+            step = bind_prompt_step(self.id, name, cast("PromptStep[Any, Any]", step), self.judge)
+        elif not callable(step):
+            msg = f"scorer {self.id!r}: the step {name} must be a function of the context or a PromptStep, got {step!r}"
             raise UserError(msg)
         return replace(self, steps=MappingProxyType({**self.steps, name: step}))
 
@@ -162,11 +175,14 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         """Check that the scorer can give a score.
 
         Raises:
-            UserError: it has no ``generate_score`` step.
+            UserError: it has no ``generate_score`` step, or a prompt step that no judge can answer.
         """
         if "generate_score" not in self.steps:
             msg = f"scorer {self.id!r} has no generate_score step; add one with .generate_score(fn)"
             raise UserError(msg)
+        for step in self.steps.values():
+            if isinstance(step, BoundPromptStep):
+                step.require_ready()
 
     @overload
     async def run(self, run: ScorerRun[InputT, OutputT], /) -> ScorerResult: ...
@@ -194,8 +210,8 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         self.require_complete()
         run = self._read_run(run, fields)
         if self.prepare_run is not None:
-            run = self._finish_run(await _answer(self.prepare_run, run))
-        return await self._play(run)
+            run = self._finish_run(await resolve(self.prepare_run(run)))
+        return await Play(scorer_id=self.id, steps=self.steps, threshold=self.threshold, run=run).result()
 
     def _read_run(self, run: object, fields: dict[str, Any]) -> ScorerRun[Any, Any]:
         if run is None:
@@ -218,71 +234,6 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
             run = replace(run, run_id=str(uuid.uuid4()))
         return as_agent_run(self.id, run) if self.type == "agent" else run
 
-    async def _play(self, run: ScorerRun[Any, Any]) -> ScorerResult:
-        result = ScorerResult(run_id=run.run_id, run=run)
-        completed: tuple[StepName, ...] = ()
-        for name in _SCORING_STEPS:
-            if name not in self.steps:
-                continue
-            try:
-                result = await self._take_step(name, run, result)
-            except UserError:
-                raise
-            except Exception as exc:  # whatever a step raises, the scorer could not judge: one error names the step
-                raise self._failure(name, completed, result, exc) from exc
-            if result.not_scorable is not None:
-                return result
-            completed = (*completed, name)
-        return await self._explain(run, result, completed)
-
-    async def _take_step(self, name: StepName, run: ScorerRun[Any, Any], result: ScorerResult) -> ScorerResult:
-        """Return ``result`` with what the step ``name`` adds to it."""
-        value = await _answer(self.steps[name], StepContext(run, StepResults(result.preprocess, result.analyze)))
-        if isinstance(value, NotScorable):
-            return replace(result, not_scorable=NotScorable(value.reason, name))
-        if name != "generate_score":
-            return replace(result, **{name: value})
-        score = read_score(value)
-        return replace(result, score=score.value, passed=passes(score, self.threshold), reason=score.reason)
-
-    async def _explain(
-        self, run: ScorerRun[Any, Any], result: ScorerResult, completed: tuple[StepName, ...]
-    ) -> ScorerResult:
-        """Run ``generate_reason``. Whatever becomes of it, the score that exists is kept."""
-        step = self.steps.get("generate_reason")
-        if step is None:
-            return result
-        results = StepResults(result.preprocess, result.analyze)
-        try:
-            reason = await _answer(step, ReasonContext(run, results, cast("float", result.score)))
-            if reason is None or isinstance(reason, NotScorable):
-                return result
-            if not isinstance(reason, str):
-                msg = f"generate_reason must return a str or None, got {reason!r}"
-                raise TypeError(msg)  # noqa: TRY301 -- handled like any other fault of the step
-        except UserError:
-            raise
-        except Exception as exc:  # noqa: BLE001 -- a crash is a value here: the score it should explain stands
-            error = self._failure("generate_reason", completed, result, exc)
-            error.__cause__ = exc
-            return replace(result, error=error)
-        return replace(result, reason=reason)
-
-    def _failure(
-        self, name: StepName, completed: tuple[StepName, ...], result: ScorerResult, exc: Exception
-    ) -> ScorerRunError:
-        what = f"{type(exc).__name__}: {exc}" if str(exc) else type(exc).__name__
-        return ScorerRunError(
-            f"scorer {self.id!r}: step {name} failed: {what}",
-            scorer_id=self.id,
-            failed_step=name,
-            completed_steps=completed,
-            result=result,
-        )
-
-
-_SCORING_STEPS: tuple[StepName, ...] = ("preprocess", "analyze", "generate_score")
-
 
 @overload
 def create_scorer(
@@ -291,6 +242,7 @@ def create_scorer(
     type: Literal["agent"],
     name: str | None = None,
     description: str | None = None,
+    judge: JudgeLike | None = None,
     prepare_run: PrepareRun[AgentRunInput, AgentRunOutput] | None = None,
     threshold: float = 1.0,
 ) -> StepScorer[AgentRunInput, AgentRunOutput, None, None]: ...
@@ -303,10 +255,11 @@ def create_scorer(
     type: None = None,
     name: str | None = None,
     description: str | None = None,
+    judge: JudgeLike | None = None,
     prepare_run: PrepareRun[InputT, OutputT] | None = None,
     threshold: float = 1.0,
 ) -> StepScorer[InputT, OutputT, None, None]: ...
-def create_scorer(
+def create_scorer(  # noqa: PLR0913 -- a facade: keyword-only options
     id: str,
     *,
     name: str | None = None,
@@ -314,6 +267,7 @@ def create_scorer(
     type: Literal["agent"] | None = None,
     input: type[Any] | None = None,
     output: type[Any] | None = None,
+    judge: JudgeLike | None = None,
     prepare_run: PrepareRun[Any, Any] | None = None,
     threshold: float = 1.0,
 ) -> StepScorer[Any, Any, None, None]:
@@ -337,6 +291,8 @@ def create_scorer(
             ``AgentRunOutput``. Every other scorer gets an agent's output as text.
         input: the type of ``ctx.run.input``. It tells the type checker; the run is not validated.
         output: the same for ``ctx.run.output``.
+        judge: answers the prompt steps: a ``Judge``, or an ``Agent`` with its own instructions and tools. A step may
+            override it.
         prepare_run: plain or async function that transforms each run before the steps see it;
             :func:`~mastra_py.scorers.filter_run` makes one. What it raises comes out as it is.
         threshold: the score that passes, from 0.
@@ -355,9 +311,5 @@ def create_scorer(
         type=type,
         threshold=threshold,
         prepare_run=prepare_run,
+        judge=check_judge(judge, f"scorer {id!r}"),
     )
-
-
-async def _answer(function: Callable[[Any], object], argument: object) -> object:
-    answer = function(argument)
-    return await answer if inspect.isawaitable(answer) else answer
