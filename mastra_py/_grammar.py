@@ -26,7 +26,7 @@ _ANSWERED = {"tool-result": "tools", "tool-error": "tools"}
 _RETRY = {"output-superseded": "taken back", "retry-scheduled": "speaking"}
 
 GRAMMAR: dict[str, dict[str, str]] = {
-    "new": {"start": "between steps"},
+    "new": {"start": "between steps", "abort": "over"},
     "between steps": {"step-start": "speaking", "finish": "over"},
     "speaking": {**_SPEAKING, **_RETRY, "model-finish": "spoken"},
     "taken back": {"retry-scheduled": "speaking"},
@@ -58,7 +58,7 @@ class _Grammar:
         self.step = 0
         self.open: set[str] = set()
         self.text: list[str] = []
-        self.calls: dict[str, int] = {}
+        self.calls: list[str] = []
 
     def check(self, events: list[AgentEvent]) -> None:
         for index, event in enumerate(events):
@@ -95,6 +95,8 @@ class _Grammar:
         if event.type == "step-finish":
             _require(event.text == "".join(self.text), f"the deltas add up to {''.join(self.text)!r}")
             _require(not self.calls, f"tool calls without a result: {', '.join(self.calls)}")
+            kept = self.state == "scored" and event.is_continued
+            _require(not kept, "the run goes on, but the draft was not taken back")
         self.state = cast("str", following)
 
     def _blocks(self, event: AgentEvent) -> None:
@@ -115,13 +117,12 @@ class _Grammar:
 
     def _tools(self, event: AgentEvent) -> None:
         if event.type == "tool-call":
-            self.calls[event.tool_call_id] = self.calls.get(event.tool_call_id, 0) + 1
+            _require(f"tool {event.tool_call_id}" not in self.open, "its input has not ended")
+            self.calls.append(event.tool_call_id)
         elif event.type in {"tool-result", "tool-error"}:
             call_id = cast("Any", event).tool_call_id
-            _require(self.calls.get(call_id, 0) > 0, f"there is no open call {call_id!r}")
-            self.calls[call_id] -= 1
-            if not self.calls[call_id]:
-                del self.calls[call_id]
+            _require(call_id in self.calls, f"there is no open call {call_id!r}")
+            _require(call_id == self.calls.pop(0), "results come in call order")
 
 
 def _require(condition: bool, complaint: str) -> None:  # noqa: FBT001 -- reads like an assert

@@ -10,23 +10,14 @@ from pydantic import TypeAdapter
 from typing_extensions import Unpack
 
 from mastra_py._loop.channel import NullOut
-from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
+from mastra_py._read_options import read_options
 from mastra_py.errors import UserError
 from mastra_py.messages import Message, MessageLike
-from mastra_py.models.base import Model, ModelSettings, read_settings
+from mastra_py.models.base import Model, ModelSettings
 from mastra_py.models.resolve import resolve_model
-from mastra_py.options import (
-    AgentConfig,
-    Instructions,
-    RunOptions,
-    Tools,
-    build_spec,
-    check_option_names,
-    freeze_tools,
-    whole_number,
-)
+from mastra_py.options import AgentConfig, Instructions, RunOptions, Tools, build_spec
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import AgentResult, OutT
 from mastra_py.stream import AgentStream
@@ -81,23 +72,17 @@ class Agent:
         self.id = id
         self.name = name or id
         self.description = description
-        defaults = defaults or RunOptions()
-        check_option_names(defaults, f"{where}: defaults")
-        if max_processor_retries is not None:
-            whole_number(max_processor_retries, f"{where}: max_processor_retries", least=0)
-        tools = freeze_tools(tools, where)
-        self._config = AgentConfig(
-            id=id,
-            model=resolve_model(model),
-            instructions=instructions,
-            tools=tools,
-            input_processors=check_processors(input_processors, f"{where}: input_processors", INPUT_METHODS),
-            output_processors=check_processors(output_processors, f"{where}: output_processors", OUTPUT_METHODS),
-            error_processors=check_processors(error_processors, f"{where}: error_processors", ERROR_METHODS),
-            max_processor_retries=max_processor_retries,
-            settings=read_settings(model_settings),
-            defaults=defaults,
-        )
+        own = {
+            "instructions": instructions,
+            "tools": tools,
+            "input_processors": input_processors,
+            "output_processors": output_processors,
+            "error_processors": error_processors,
+            "max_processor_retries": max_processor_retries,
+            "model_settings": model_settings,
+        }
+        layers = (read_options(own, where), read_options(defaults or {}, f"{where}: defaults"))
+        self._config = AgentConfig(id=id, model=resolve_model(model), layers=layers)
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, model={self.model.provider}/{self.model.id})"
@@ -112,7 +97,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         **options: Unpack[RunOptions],
     ) -> AgentStream[str]: ...
     @overload
@@ -120,7 +105,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         output: type[OutT] | TypeAdapter[OutT],
         **options: Unpack[RunOptions],
     ) -> AgentStream[OutT]: ...
@@ -129,7 +114,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         output: Mapping[str, Any],
         **options: Unpack[RunOptions],
     ) -> AgentStream[Any]: ...
@@ -137,7 +122,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         output: Any = str,
         **options: Unpack[RunOptions],
     ) -> AgentStream[Any]:
@@ -159,7 +144,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         **options: Unpack[RunOptions],
     ) -> AgentResult[str]: ...
     @overload
@@ -167,7 +152,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         output: type[OutT] | TypeAdapter[OutT],
         **options: Unpack[RunOptions],
     ) -> AgentResult[OutT]: ...
@@ -176,7 +161,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         output: Mapping[str, Any],
         **options: Unpack[RunOptions],
     ) -> AgentResult[Any]: ...
@@ -184,7 +169,7 @@ class Agent:
         self,
         prompt: str | Message | None = None,
         *,
-        messages: Iterable[MessageLike] = (),
+        messages: Iterable[MessageLike] | None = None,
         output: Any = str,
         **options: Unpack[RunOptions],
     ) -> AgentResult[Any]:
@@ -200,6 +185,6 @@ class Agent:
         return run.result()
 
     def _run(
-        self, prompt: str | Message | None, messages: Iterable[MessageLike], output: Any, options: RunOptions
+        self, prompt: str | Message | None, messages: Iterable[MessageLike] | None, output: Any, options: RunOptions
     ) -> RunState:
         return RunState(build_spec(self._config, prompt, messages, output, options))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import difflib
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, cast
 
-from mastra_py._loop.completion import Gate, TaskCompletionLike, as_gate
-from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
+from mastra_py._loop.completion import Gate, TaskCompletion, TaskCompletionLike, as_gate
 from mastra_py._loop.stop import StopCondition
 from mastra_py._output import OutputType, output_type
+from mastra_py._read_options import merge_options, read_options
 from mastra_py.errors import UserError
 from mastra_py.messages import Message, MessageLike, load_messages
-from mastra_py.models.base import Model, ModelSettings, ToolChoice, read_settings
+from mastra_py.models.base import Model, ModelSettings, ToolChoice
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import StepResult
 from mastra_py.scoring import ScorerLookup
@@ -75,16 +74,14 @@ class RunOptions(TypedDict, total=False):
     run_id: str
 
 
-OPTION_NAMES = frozenset(RunOptions.__annotations__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """Everything a run needs, checked and frozen before it starts."""
+    """Everything a run needs, checked and frozen. ``prompts`` is 1 where a prompt ends the messages."""
 
     agent_id: str
     model: Model
     messages: tuple[Message, ...]
+    prompts: int = 0
     instructions: Instructions | None = None
     tools: tuple[Tools, ...] = ()
     active_tools: tuple[str, ...] | None = None
@@ -106,62 +103,34 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What an agent is, as far as a run needs it."""
+    """What an agent is, as far as a run needs it: ``layers`` are its own options and its defaults, read."""
 
     id: str
     model: Model
-    instructions: Instructions | None
-    tools: Tools
-    input_processors: tuple[InputProcessor, ...]
-    output_processors: tuple[OutputProcessor, ...]
-    error_processors: tuple[ErrorProcessor, ...]
-    max_processor_retries: int | None
-    settings: ModelSettings
-    defaults: RunOptions
+    layers: tuple[Mapping[str, Any], ...]
     lookup: ScorerLookup | None = None
-
-
-def check_option_names(options: Mapping[str, Any], where: str) -> None:
-    """Raise a :class:`UserError` for an option that does not exist, with the likely one."""
-    for name in options:
-        if name not in OPTION_NAMES:
-            near = difflib.get_close_matches(name, OPTION_NAMES, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(OPTION_NAMES))}"
-            msg = f"{where} has no option {name!r}; {hint}"
-            raise UserError(msg)
-
-
-def whole_number(value: object, where: str, *, least: int) -> int:
-    """Return ``value``, a whole number from ``least``; anything else is a :class:`UserError`."""
-    if type(value) is not int or value < least:
-        msg = f"{where} must be a whole number from {least}, got {value!r}"
-        raise UserError(msg)
-    return value
 
 
 def build_spec(
     config: AgentConfig,
     prompt: str | Message | None,
-    messages: Iterable[MessageLike],
+    messages: Iterable[MessageLike] | None,
     output: Any,
     options: RunOptions,
 ) -> RunSpec:
-    """Check the options of a call against the agent's configuration and freeze them.
+    """Check the options of a call, put them over the agent's, and freeze the run.
 
     Raises:
         UserError: an option is unknown or out of its range, or there is nothing to answer.
     """
     where = f"agent {config.id!r}"
-    check_option_names(options, where)
-    merged: RunOptions = {**config.defaults, **options}
-    inputs, outputs, processors = config.input_processors, config.output_processors, config.error_processors
-    if "input_processors" in merged:
-        inputs = check_processors(merged["input_processors"], f"{where}: input_processors", INPUT_METHODS)
-    if "output_processors" in merged:
-        outputs = check_processors(merged["output_processors"], f"{where}: output_processors", OUTPUT_METHODS)
-    if "error_processors" in merged:
-        processors = check_processors(merged["error_processors"], f"{where}: error_processors", ERROR_METHODS)
-    stop_when = merged.get("stop_when", ())
+    merged = merge_options((*config.layers, read_options(options, where)))
+    completion: TaskCompletion | None = merged.pop("is_task_complete", None)
+    settings: ModelSettings = merged.pop("model_settings")
+    processors: tuple[ErrorProcessor, ...] = merged.get("error_processors", ())
+    merged.setdefault("max_processor_retries", DEFAULT_PROCESSOR_RETRIES if processors else 0)
+    merged.setdefault("request_context", {})
+    _check_tools(merged, config.id)
     check_model = getattr(config.model, "check", None)
     if check_model is not None:
         check_model()
@@ -169,38 +138,23 @@ def build_spec(
         agent_id=config.id,
         model=config.model,
         messages=_conversation(prompt, messages, where),
-        instructions=config.instructions if (own := merged.get("instructions")) is None else own,
-        tools=_tools(config, merged),
-        active_tools=_active_tools(config, merged),
-        tool_choice=_tool_choice(config, merged),
-        tool_concurrency=whole_number(
-            merged.get("tool_concurrency", DEFAULT_TOOL_CONCURRENCY), f"{where}: tool_concurrency", least=1
-        ),
-        max_steps=whole_number(merged.get("max_steps", DEFAULT_MAX_STEPS), f"{where}: max_steps", least=1),
-        gate=as_gate(merged.get("is_task_complete"), config.lookup),
-        settings=config.settings.merged(read_settings(merged.get("model_settings"))),
-        request_context=_request_context(merged.get("request_context"), where),
+        prompts=int(prompt is not None),
+        gate=as_gate(completion, config.lookup),
+        settings=settings,
         output=None if output is str else output_type(output, where),
-        input_processors=inputs,
-        output_processors=outputs,
-        error_processors=processors,
-        max_processor_retries=_retry_cap(
-            merged.get("max_processor_retries", config.max_processor_retries), processors, where
-        ),
-        stop_when=(stop_when,) if callable(stop_when) else tuple(stop_when),
-        on_step=merged.get("on_step"),
-        run_id=merged.get("run_id") or str(uuid.uuid4()),
+        run_id=merged.pop("run_id", None) or str(uuid.uuid4()),
+        **merged,
     )
 
 
-def _conversation(prompt: str | Message | None, messages: Iterable[MessageLike], where: str) -> tuple[Message, ...]:
-    if isinstance(messages, str):
+def _conversation(prompt: object, messages: object, where: str) -> tuple[Message, ...]:
+    if isinstance(messages, str | Message) or not isinstance(messages, Iterable | None):
         msg = f"{where}: messages must be a sequence of messages; give a plain text as the prompt"
         raise UserError(msg)
-    conversation = load_messages(messages)
+    conversation = load_messages(cast("Iterable[MessageLike]", messages or ()))
     if prompt is not None:
         message = Message("user", prompt) if isinstance(prompt, str) else prompt
-        if not isinstance(message, Message):  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
+        if not isinstance(message, Message):
             msg = f"{where}: the prompt must be a text or a Message, got {type(prompt).__name__}"
             raise UserError(msg)
         if not message.text.strip() and all(p.type == "text" for p in message.parts):
@@ -216,63 +170,14 @@ def _conversation(prompt: str | Message | None, messages: Iterable[MessageLike],
     return tuple(conversation)
 
 
-def freeze_tools(tools: Tools, where: str) -> Tools:
-    """Return a function of the request context as it is, and anything else as made tools.
-
-    Raises:
-        UserError: something in it is no tool, or a name is doubled.
-    """
-    if isinstance(tools, Tool):
-        msg = f"{where}: tools must be a list of tools, got the tool {tools.name!r} alone; write tools=[{tools.name}]"
-        raise UserError(msg)
-    return tools if callable(tools) else tuple(collect_tools(tools).values())
-
-
-def _tools(config: AgentConfig, options: RunOptions) -> tuple[Tools, ...]:
-    """Freeze where the tools come from, and check at once whatever does not depend on the request context."""
-    sources: list[Tools] = [config.tools]
-    if "tools" in options:
-        sources.append(freeze_tools(options["tools"], f"agent {config.id!r}"))
+def _check_tools(merged: Mapping[str, Any], agent_id: str) -> None:
+    """Check at once whatever does not depend on the request context."""
+    sources = merged["tools"]
     fixed = [source for source in sources if not callable(source)]
-    active, choice = _active_tools(config, options), _tool_choice(config, options)
     if len(fixed) == len(sources):
-        select_tools(fixed, active, choice, config.id)
+        select_tools(fixed, merged.get("active_tools"), merged.get("tool_choice", "auto"), agent_id)
     else:
-        select_tools(fixed, None, "auto", config.id)
-    return tuple(sources)
-
-
-def _active_tools(config: AgentConfig, options: RunOptions) -> tuple[str, ...] | None:
-    active = options.get("active_tools")
-    if active is None:
-        return None
-    if isinstance(active, str):
-        msg = f"agent {config.id!r}: active_tools must be a sequence of names, got the text {active!r}"
-        raise UserError(msg)
-    return tuple(active)
-
-
-def _tool_choice(config: AgentConfig, options: RunOptions) -> ToolChoice:
-    choice: object = options.get("tool_choice", "auto")
-    if not isinstance(choice, str) or not choice:
-        msg = f"agent {config.id!r}: tool_choice must be 'auto', 'none', 'required' or a tool's name, got {choice!r}"
-        raise UserError(msg)
-    return choice
-
-
-def _request_context(context: object, where: str) -> RequestContext:
-    if context is None:
-        return {}
-    if not isinstance(context, Mapping) and not callable(getattr(context, "get", None)):
-        msg = f"{where}: request_context must be a Mapping or have a get method, got {type(context).__name__}"
-        raise UserError(msg)
-    return cast("RequestContext", context)
-
-
-def _retry_cap(cap: object, processors: Sequence[ErrorProcessor], where: str) -> int:
-    if cap is None:
-        return DEFAULT_PROCESSOR_RETRIES if processors else 0
-    return whole_number(cap, f"{where}: max_processor_retries", least=0)
+        select_tools(fixed, None, "auto", agent_id)
 
 
 def select_tools(

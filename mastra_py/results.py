@@ -98,7 +98,7 @@ class AgentResult(Generic[OutT]):
         steps: the steps, in order.
         usage: tokens of all model calls of the run.
         messages: the whole conversation, to go on from: ``agent.stream("...", messages=result.messages)``.
-        new_messages: the part of it that this run added.
+        new_messages: the part of it that is new: the prompt and what the run added.
         run_id: id of the run.
         agent_id: which agent ran.
         partial_text: after a cancel, what had been shown of the unfinished step.

@@ -237,6 +237,12 @@ def read_score(value: object) -> Score:
     if not isinstance(number, int | float) or not abs(number) <= sys.float_info.max:
         msg = f"a score must be a finite number, got {number!r}"
         raise ValueError(msg)
+    if score.passed is not None and type(score.passed) is not bool:
+        msg = f"passed must be True, False or None, got {score.passed!r}"
+        raise ValueError(msg)
+    if score.reason is not None and not isinstance(score.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users write scorers
+        msg = f"a reason must be a text or None, got {score.reason!r}"
+        raise ValueError(msg)
     return Score(number if type(number) is int else float(number), score.reason, score.passed)
 
 

@@ -16,12 +16,13 @@ from mastra_py._loop.channel import Channel
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
 from mastra_py._output import OutputType
-from mastra_py.errors import UserError
+from mastra_py.errors import RunError, UserError
 from mastra_py.events import (
     AgentEvent,
     OutputSuperseded,
     RunAborted,
     RunFailed,
+    RunFinished,
     StepFinished,
     StepStarted,
     TextDelta,
@@ -62,6 +63,8 @@ class AgentStream(Generic[OutT]):
         self._over: anyio.Event | None = None
         self._left = False
         self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
+        self._last: RunFailed | RunAborted | None = None
 
     @property
     def run_id(self) -> str:
@@ -94,6 +97,7 @@ class AgentStream(Generic[OutT]):
             raise UserError(msg)
         if self._tasks is not None:
             await self._tasks.__aexit__(None, None, None)
+        self._handle = None
 
     def __repr__(self) -> str:
         return f"<AgentStream of agent {self._run.spec.agent_id!r}>"
@@ -149,7 +153,7 @@ class AgentStream(Generic[OutT]):
 
         Raises:
             RunError: the run failed.
-            UserError: the block was not entered, or left before the run was over.
+            UserError: the block was not entered, or left before the run began.
         """
         over = self._require_entered("result()")
         if not over.is_set():
@@ -160,7 +164,7 @@ class AgentStream(Generic[OutT]):
             await over.wait()
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(self._traceback)
         return self._run.result()
 
     def cancel(self) -> None:
@@ -168,11 +172,13 @@ class AgentStream(Generic[OutT]):
         over = self._require_entered("cancel()")
         if over.is_set():
             return
+        self._channel.discard()
         if self._handle is not None:
             self._handle.cancel()
             return
         self._started = True
         self._abort()
+        self._channel.close(self._last)
         over.set()
 
     # Inside.
@@ -208,23 +214,43 @@ class AgentStream(Generic[OutT]):
         channel = self._channel
         try:
             await run_loop(self._run, channel)
-        except anyio.get_cancelled_exc_class():
-            self._abort()
+        except GeneratorExit:  # the task is being thrown away
             raise
-        except (Exception, KeyboardInterrupt, SystemExit) as exc:  # noqa: BLE001 -- kept as a value: the reader raises it
-            self._error = exc
-            if isinstance(exc, Exception):
-                channel.put(RunFailed(error=exc, step=self._run.step))
+        except anyio.get_cancelled_exc_class() as exc:
+            try:
+                await anyio.lowlevel.checkpoint_if_cancelled()
+            except anyio.get_cancelled_exc_class():
+                self._abort()
+                raise
+            # Nobody has cancelled the run: something in it has met a cancellation of its own.
+            error = RunError(f"{self._run.named('something')} was cancelled, and not by the run's reader")
+            error.__cause__ = exc
+            self._fail(error)
+        except BaseException as exc:  # noqa: BLE001 -- kept as a value: the reader raises it
+            self._fail(exc)
         finally:
-            channel.close()
+            channel.close(self._last)
             if self._over is not None:
                 self._over.set()
 
+    def _fail(self, exc: BaseException) -> None:
+        self._error = exc
+        # Without the frame of this task, which holds the stream, the error makes no cycle with it.
+        self._traceback = exc.__traceback__.tb_next if exc.__traceback__ else None
+        if isinstance(exc, Exception):
+            cut = self._channel.unseen is not None
+            self._last = RunFailed(error=exc, step=self._channel.last_step if cut else self._run.step)
+
     def _abort(self) -> None:
-        self._run.settle()
-        self._run.stop_reason = "cancelled"
-        self._channel.put(RunAborted(partial_text=self._run.partial_text, step=self._run.step))
-        self._channel.close()
+        """End the run as cancelled: the reader gets nothing more of it but its end, and has shown what it has shown."""
+        run, channel = self._run, self._channel
+        run.settle()
+        run.stop_reason = "cancelled"
+        channel.discard()
+        unseen = [e.text for e in channel.unseen or () if type(e) is TextDelta and e.step == run.step]
+        if run.partial_text is not None:
+            run.partial_text = run.partial_text.removesuffix("".join(unseen)) or None
+        self._last = RunAborted(partial_text=run.partial_text, step=channel.last_step)
 
     async def _next(self) -> AgentEvent:
         event = self._channel.take()
@@ -253,7 +279,7 @@ class AgentStream(Generic[OutT]):
     async def _end(self) -> NoReturn:
         await anyio.lowlevel.checkpoint_if_cancelled()
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(self._traceback)
         raise StopAsyncIteration
 
     def _mark_shown(self) -> None:
@@ -297,16 +323,23 @@ class TextDeltas:
         while not self._ready:
             event = await stream._next()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- the stream's own reader
             if type(event) is TextDelta:
+                if not event.text:
+                    continue
                 if not self._hold:
                     stream._mark_shown()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] -- likewise
                     return event.text
                 self._held.append(event.text)
             elif type(event) is OutputSuperseded:
                 self._held.clear()
-            elif type(event) is StepFinished:
-                self._ready.extend(self._held)
-                self._held.clear()
+            elif type(event) is StepFinished or (type(event) is RunAborted and event.partial_text is None):
+                self._release()  # the step is in the history: its text stands
+            elif type(event) in {RunFinished, RunFailed}:
+                self._release()  # so is that of a draft whose check has ended the run
         return self._ready.popleft()
+
+    def _release(self) -> None:
+        self._ready.extend(self._held)
+        self._held.clear()
 
 
 class PartialOutputs:

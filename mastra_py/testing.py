@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias, cast, get_args
 
 import anyio
 import anyio.lowlevel
@@ -78,6 +78,12 @@ class Turn:
         if self.text and self.text_chunks:
             msg = "a Turn takes text or text_chunks, not both"
             raise UserError(msg)
+        if self.error_at not in get_args(ErrorAt):
+            msg = f"Turn error_at must be one of {', '.join(get_args(ErrorAt))}; got {self.error_at!r}"
+            raise UserError(msg)
+        if self.finish_reason is not None and self.finish_reason not in get_args(FinishReason):
+            msg = f"Turn finish_reason must be one of {', '.join(get_args(FinishReason))}; got {self.finish_reason!r}"
+            raise UserError(msg)
         if self.error_at == "stream_broken" and self.error is None:
             object.__setattr__(self, "error", StreamError("the connection broke off"))
 
@@ -131,6 +137,9 @@ async def _play(turn: Turn) -> AsyncIterator[ModelEvent]:
         raise turn.error
     for event in _content(turn):
         yield event
+        # Twice, so that a reader has always been at work on an event before the next one comes.
+        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint()
     if turn.hang:
         await anyio.sleep_forever()
     if turn.error is not None:
@@ -289,7 +298,7 @@ def api_error(
         status=status,
         code=facts.get("code"),
         error_type=facts.get("type"),
-        message=message or facts.get("message") or f"status {status}",
+        message=message or facts.get("message") or "the request failed",
         headers=headers,
         body=body,
     )

@@ -413,7 +413,7 @@ async def test_not_scorable_ends_the_run_without_a_score(step: str, ran: int) ->
     assert (result.preprocess, result.analyze) == ((*STEPS[:ran], None, None)[:2] if ran < 2 else STEPS[:2])
 
 
-@pytest.mark.parametrize("error", [ValueError("ana broke"), AssertionError(), TripWire("stop")])
+@pytest.mark.parametrize("error", [ValueError("ana broke"), AssertionError(), RunError("x")])
 async def test_whatever_a_step_raises_is_one_error_that_names_it(error: Exception) -> None:
     def analyze(ctx: Any) -> Any:
         raise error
@@ -426,16 +426,16 @@ async def test_whatever_a_step_raises_is_one_error_that_names_it(error: Exceptio
     assert caught.value.result == ScorerResult(run_id=run.run_id, run=run, preprocess={"a": 1})
 
 
+@pytest.mark.parametrize("error", [UserError("a rubric must be a string"), TripWire("stop")])
 @pytest.mark.parametrize("step", ["preprocess", "analyze", "generate_score", "generate_reason"])
-async def test_a_user_error_of_a_step_comes_out_as_it_is(step: str) -> None:
-    error = UserError("a rubric must be a string")
+async def test_a_user_error_or_trip_wire_of_a_step_comes_out_as_it_is(step: str, error: Exception) -> None:
 
     async def misuse(ctx: Any) -> Any:
         await anyio.lowlevel.checkpoint()
         raise error
 
     scorer: Any = create_scorer("s") if step == "generate_score" else scored()
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(type(error)) as caught:
         await getattr(scorer, step)(misuse).run()
     assert caught.value is error
 

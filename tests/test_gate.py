@@ -174,19 +174,23 @@ async def test_all_needs_every_scorer_and_reports_the_reason_of_one_that_failed(
 
 
 async def test_any_ends_at_the_first_pass_and_cancels_the_rest() -> None:
-    cancelled = anyio.Event()
+    started, cancelled = anyio.Event(), anyio.Event()
 
     async def slow(run: ScorerRun) -> float:
+        started.set()
         try:
             await anyio.sleep_forever()
         finally:
             cancelled.set()
         return 0
 
+    async def fast(run: ScorerRun) -> Score:
+        await started.wait()
+        return Score(1, "yes")
+
     with anyio.fail_after(5):
         _, result = await read_all(
-            Agent(id="a", model=drafts()),
-            is_task_complete=TaskCompletion([slow, scripted(Score(1, "yes"), id="fast")], strategy="any"),
+            Agent(id="a", model=drafts()), is_task_complete=TaskCompletion([slow, fast], strategy="any")
         )
     assert cancelled.is_set()
     assert result.completion is not None
@@ -503,7 +507,7 @@ async def test_on_complete_sees_each_verdict_and_a_throwing_one_does_not_end_the
     gate = TaskCompletion([scripted(0, 1)], on_complete=on_complete)
     _, result = await read_all(Agent(id="a", model=drafts()), is_task_complete=gate)
     assert (seen, result.stop_reason) == ([False, True], "complete")
-    assert "on_complete raised" in caplog.text
+    assert "on_complete of agent 'a'" in caplog.text
 
 
 async def test_stop_when_is_asked_where_a_rejected_draft_would_go_on() -> None:

@@ -232,7 +232,7 @@ class Unprintable(Exception):  # noqa: N818
         (TimeoutError("upstream"), "TimeoutError: upstream"),
         (Unprintable(), "Unprintable"),
         (ValueError("\ud83d\x00"), "ValueError: \ufffd\ufffd"),
-        (ExceptionGroup("two", [ValueError("a"), ExceptionGroup("", [ToolError("b")])]), "ValueError: a; b"),
+        (ExceptionGroup("two", [ValueError("a"), ExceptionGroup("", [ToolError("b")])]), "ValueError: a; ToolError: b"),
     ],
 )
 async def test_d35_every_exception_is_a_fault(error: Exception, text: str) -> None:
@@ -240,7 +240,7 @@ async def test_d35_every_exception_is_a_fault(error: Exception, text: str) -> No
     async def fail() -> None:
         raise error
 
-    assert (await one(Ran(fail), call("fail"))).error == text
+    assert (await one(Ran(fail), call("fail"))).error == f"tool 'fail' failed: {text}"
 
 
 async def test_stop_iteration_in_a_thread_is_a_fault() -> None:
@@ -297,6 +297,7 @@ async def test_a_timeout_is_a_fault_that_names_tool_and_seconds() -> None:
     assert (await one(Ran(slow), call("slow"))).error == "tool 'slow' timed out after 0.01 s"
 
 
+@pytest.mark.asyncio  # trio has no futures that can be cancelled from elsewhere
 async def test_a_cancellation_of_the_tools_own_is_a_fault_and_its_siblings_go_on() -> None:
     import asyncio
 

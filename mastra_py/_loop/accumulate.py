@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
+from mastra_py.errors import StreamError
 from mastra_py.events import (
     FinishReason,
     ModelEvent,
@@ -37,16 +37,6 @@ class Reply:
         """The reply as an assistant message."""
         return Message("assistant", self.parts)
 
-    def with_text(self, text: str) -> Reply:
-        """Return the reply with ``text`` in the place of what it said."""
-        if text == self.text:
-            return self
-        place = next((i for i, p in enumerate(self.parts) if type(p) is TextPart), None)
-        others = [p for p in self.parts[: 0 if place is None else place] if type(p) is not TextPart]
-        rest = [p for p in self.parts[len(others) :] if type(p) is not TextPart]
-        said = [TextPart(text)] if text else []
-        return dataclasses.replace(self, parts=(*others, *said, *rest), text=text)
-
 
 class ReplyFold:
     """Takes the events of one attempt as they come."""
@@ -62,7 +52,14 @@ class ReplyFold:
         """Whether anything has come that a reader could see."""
 
     def add(self, event: ModelEvent) -> None:
-        """Take one event."""
+        """Take one event.
+
+        Raises:
+            StreamError: the model goes on after it has finished.
+        """
+        if self.finished is not None:
+            msg = f"the model sent {event.type} after it had finished"
+            raise StreamError(msg, retryable=False)
         if type(event) is TextDelta:  # most events are this one
             self.shown = True
             if self._reasoning:
@@ -90,6 +87,11 @@ class ReplyFold:
         """All text so far."""
         self._close_text()
         return "".join([p.text for p in self._parts if type(p) is TextPart])
+
+    @property
+    def shown_text(self) -> str | None:
+        """The text that a reader could see; ``None`` where there is none, or where it is held back."""
+        return (self.text or None) if self.shown else None
 
     def reply(self, attempts: int) -> Reply:
         """Return what was said. To be called once ``finished`` is set."""

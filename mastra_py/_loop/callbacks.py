@@ -1,4 +1,8 @@
-"""Calling what the user gave: a throwing callback is logged with what it was called for and does not end the run."""
+"""Calling what the user gave.
+
+A callback only watches: a throwing one is logged with what it was called for and does not end the run. A function that
+decides something is asked: what it raises leaves as it is, with a note that says whose it is.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from mastra_py.errors import MastraError
+from mastra_py._loop.faults import replaced_cancel
+from mastra_py.errors import MastraError, UserError
 
 T = TypeVar("T")
 
@@ -25,5 +30,26 @@ async def notify(callback: Callable[..., Any], what: str, *args: Any) -> None:
         await resolve(callback(*args))
     except MastraError:
         raise
-    except Exception:  # a fault of the user's callback, which only watches the run
+    except Exception as exc:
+        if replaced_cancel(exc):
+            raise
         logger.exception("%s raised; the run goes on", what)
+
+
+async def consult(function: Callable[..., Any], what: str, *args: Any, wanted: type | tuple[type, ...]) -> Any:
+    """Return what the user's ``function`` answers.
+
+    Raises:
+        UserError: the answer is not of the ``wanted`` type.
+    """
+    try:
+        answer: Any = await resolve(function(*args))
+    except Exception as exc:
+        exc.add_note(f"raised by {what}")
+        raise
+    if not isinstance(answer, wanted):
+        kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+        names = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
+        msg = f"{what} must return {names}, got {answer!r}"
+        raise UserError(msg)
+    return answer

@@ -24,6 +24,14 @@ class Out(Protocol):
 
     shown_text: bool
 
+    def begin_attempt(self) -> None:
+        """A model call begins: what it shows may have to be taken back."""
+        ...
+
+    def retract(self) -> None:
+        """Drop what the attempt has shown and no reader has taken yet, where nobody paces the run."""
+        ...
+
     def put(self, event: AgentEvent, /) -> bool:
         """Hand over ``event``; ``True`` asks the caller to ``await room()`` before the next one."""
         ...
@@ -48,6 +56,12 @@ class NullOut:
 
     def __init__(self) -> None:
         self.shown_text = False
+
+    def begin_attempt(self) -> None:
+        """Do nothing."""
+
+    def retract(self) -> None:
+        """Do nothing."""
 
     def put(self, event: AgentEvent, /) -> bool:
         """Drop the event."""
@@ -76,11 +90,14 @@ class Channel:
         "_dropping",
         "_events",
         "_limit",
+        "_mark",
         "_reader",
         "_room",
         "_sent",
         "_taken",
+        "last_step",
         "shown_text",
+        "unseen",
     )
 
     def __init__(self, limit: int = LIMIT) -> None:
@@ -89,6 +106,9 @@ class Channel:
         self._limit: float = limit
         self._dropping = False
         self._closed = False
+        self._mark = 0
+        self.last_step = 0
+        self.unseen: list[AgentEvent] | None = None
         self._sent = 0
         self._taken = 0
         self._acked = 0
@@ -98,9 +118,24 @@ class Channel:
 
     # The run's side.
 
+    def begin_attempt(self) -> None:
+        """Remember where the attempt begins."""
+        self.shown_text = False
+        self._mark = self._sent
+
+    def retract(self) -> None:
+        """Drop the attempt's events that wait in a channel without borders; else the reader has taken them all."""
+        if self._limit == math.inf:
+            for _ in range(min(self._sent - self._mark, len(self._events))):
+                self._events.pop()
+                self._sent -= 1
+
     def put(self, event: AgentEvent, /) -> bool:
         """Append ``event`` and wake a waiting reader; ``True`` where the queue is full."""
         if self._dropping:
+            return False
+        if self.unseen is not None:
+            self.unseen.append(event)
             return False
         self._sent += 1
         self._events.append(event)
@@ -128,9 +163,11 @@ class Channel:
                 self._border = anyio.Event()
             await self._border.wait()
 
-    def close(self) -> None:
-        """No event follows."""
+    def close(self, last: AgentEvent | None = None) -> None:
+        """No event follows but ``last``, which also a reader gets that wanted no more."""
         self._closed = True
+        if last is not None and not self._dropping:
+            self._events.append(last)
         if self._reader is not None:
             self._reader.set()
             self._reader = None
@@ -147,6 +184,7 @@ class Channel:
             return None
         self._taken += 1
         event = self._events.popleft()
+        self.last_step = event.step
         if self._room is not None and len(self._events) * 2 <= self._limit:
             self._room.set()
             self._room = None
@@ -166,6 +204,13 @@ class Channel:
                 self._reader = anyio.Event()
             await self._reader.wait()
         return event
+
+    def discard(self) -> None:
+        """The reader wants no more: what waits and what still comes goes into ``unseen``."""
+        if self.unseen is None:
+            self.unseen = list(self._events)
+            self._events.clear()
+            self._acked = self._taken = self._sent
 
     def release(self, *, drop: bool) -> None:
         """Lift the bound and the borders: nobody paces the run any more. With ``drop`` its events go nowhere."""

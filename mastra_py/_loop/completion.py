@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
 
 import anyio
+import anyio.abc
+import anyio.lowlevel
 
+from mastra_py._jsonable import clean_text
+from mastra_py._loop.faults import error_in, interrupt_in, message_of
 from mastra_py._loop.feedback import KeepFeedback
-from mastra_py._loop.ledger import CURRENT, Ledger
+from mastra_py._loop.ledger import CURRENT, Account, Ledger
 from mastra_py.errors import ScorerError, TripWire, UserError
 from mastra_py.scoring import (
+    NotScorable,
     Score,
     Scorer,
     ScorerLike,
@@ -45,7 +50,7 @@ class TaskCompletion:
         suppress_feedback: keep feedback and rejected drafts out of the returned and stored history.
         feedback: (async) function of the verdict that writes the feedback instead of the built-in text.
         keep_feedback: ``"latest"`` shows the model only the newest feedback in full, ``"all"`` every one.
-        max_attempts: end the run after that many rejected drafts.
+        max_attempts: end the run after that many drafts that were not accepted.
         stop_when_stalled: end it after that many checks in a row with the same outcome.
         on_scorer_error: where a scorer could not judge and none rejected: ``"stop"`` ends the run and keeps the answer,
             ``"continue"`` asks the agent again in neutral words, ``"raise"`` raises the scorer's error.
@@ -73,9 +78,14 @@ class TaskCompletion:
         _one_of("strategy", self.strategy, ("all", "any"))
         _one_of("keep_feedback", self.keep_feedback, ("latest", "all"))
         _one_of("on_scorer_error", self.on_scorer_error, ("stop", "continue", "raise"))
-        if self.timeout is not None and not (_is_number(self.timeout) and 0 <= self.timeout < math.inf):
+        if self.timeout is not None and not (_is_number(self.timeout) and 0 <= self.timeout <= sys.float_info.max):
             msg = f"TaskCompletion timeout must be a finite number of seconds from 0, or None; got {self.timeout!r}"
             raise UserError(msg)
+        for name in ("on_complete", "feedback"):
+            function: object = getattr(self, name)
+            if function is not None and not callable(function):
+                msg = f"TaskCompletion {name} must be a function of the verdict, got {function!r}"
+                raise UserError(msg)
         for name in ("max_attempts", "stop_when_stalled"):
             value: object = getattr(self, name)
             if value is not None and (type(value) is not int or value < 1):
@@ -105,22 +115,30 @@ class Gate:
     scorers: tuple[Scorer, ...]
 
 
-def as_gate(value: TaskCompletionLike | None, lookup: ScorerLookup | None) -> Gate | None:
-    """Return the gate that ``value`` describes; ``None`` where there is nothing to check.
+def as_task_completion(value: TaskCompletionLike, where: str) -> TaskCompletion:
+    """Return what a user may give as ``is_task_complete``, with its scorers made. Names are looked up later.
 
     Raises:
-        UserError: something in it is no scorer.
+        UserError: something in it is no scorer; the error names it.
     """
-    if value is None:
+    config = value if isinstance(value, TaskCompletion) else TaskCompletion(cast("Sequence[ScorerLike]", value))
+    try:
+        scorers = [s if isinstance(s, str) else as_scorer(s) for s in config.scorers]
+    except UserError as exc:
+        msg = f"{where}: {exc}"
+        raise UserError(msg) from exc
+    return replace(config, scorers=tuple(scorers))
+
+
+def as_gate(config: TaskCompletion | None, lookup: ScorerLookup | None) -> Gate | None:
+    """Return the gate with its registered scorers found; ``None`` where there is nothing to check.
+
+    Raises:
+        UserError: nothing is registered under a name.
+    """
+    if config is None or not config.scorers:
         return None
-    if isinstance(value, TaskCompletion):
-        config = value
-    elif isinstance(value, Sequence) and not isinstance(value, str):
-        config = TaskCompletion(cast("Sequence[ScorerLike]", value))
-    else:
-        config = TaskCompletion((value,))
-    scorers = tuple([as_scorer(s, lookup) for s in config.scorers])
-    return Gate(config, scorers) if scorers else None
+    return Gate(config, tuple([as_scorer(s, lookup) for s in config.scorers]))
 
 
 MakeRun: TypeAlias = Callable[[Scorer], ScorerRun[Any, Any]]
@@ -137,30 +155,32 @@ async def check(gate: Gate, make_run: MakeRun, ledger: Ledger) -> Verdict:
 
 
 class _Check:
-    """One check under way: a slot a scorer, filled as they finish."""
+    """One check under way: a slot a scorer, filled as they finish. ``fatal`` ends it, raised outside of its tasks."""
 
     def __init__(self, gate: Gate, make_run: MakeRun, ledger: Ledger) -> None:
         self._gate = gate
         self._ledger = ledger
         self._make_run = make_run
         self._slots: list[ScorerVerdict | None] = [None] * len(gate.scorers)
-        self._started: set[int] = set()
         self._fatal: BaseException | None = None
 
     async def verdict(self) -> Verdict:
         begin = anyio.current_time()
         config = self._gate.config
-        with anyio.move_on_after(config.timeout) as deadline:
-            everyone = range(len(self._slots))
-            # One after another is the same in groups of one: every scorer runs in a child task, in its own context.
-            for group in [everyone] if config.parallel else [(i,) for i in everyone]:
-                await self._run_group(group)
-                if self._decided():
-                    break
+        try:
+            with anyio.move_on_after(config.timeout) as deadline:
+                everyone = range(len(self._slots))
+                # One after another is the same in groups of one: every scorer runs in a task, and context, of its own.
+                for group in [everyone] if config.parallel else [(i,) for i in everyone]:
+                    await self._run_group(group)
+                    if self._decided():
+                        break
+        finally:
+            if self._fatal is not None and not isinstance(self._fatal, Exception):
+                raise self._fatal  # the program is to end, even if a cancel came at the same time
         if self._fatal is not None:
             raise self._fatal
-        decided = self._decided()
-        timed_out = deadline.cancelled_caught and not decided and None in self._slots
+        timed_out = deadline.cancelled_caught and not self._decided()
         results = tuple(self._results(timed_out=timed_out))
         passed = _decide(results, config.strategy)
         return Verdict(
@@ -173,40 +193,58 @@ class _Check:
 
     async def _run_group(self, group: Sequence[int]) -> None:
         async with anyio.create_task_group() as tasks:
-
-            async def one(index: int) -> None:
-                CURRENT.set(self._ledger)  # in the context of this task alone
-                try:
-                    verdict = await _judge(self._gate.scorers[index], self._make_run)
-                except (UserError, TripWire, KeyboardInterrupt, SystemExit) as exc:
-                    self._fatal = self._fatal or exc
-                    tasks.cancel_scope.cancel()
-                    return
-                self._slots[index] = verdict
-                if self._gate.config.strategy == "any" and verdict.status == "passed":
-                    tasks.cancel_scope.cancel()
-
             for index in group:
-                self._started.add(index)
-                tasks.start_soon(one, index)
+                tasks.start_soon(self._run_one, index, tasks)
+
+    async def _run_one(self, index: int, tasks: anyio.abc.TaskGroup) -> None:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # else a scorer would still start in a cancelled run
+        scorer = self._gate.scorers[index]
+        CURRENT.set(Account(self._ledger, f"judge:{scorer.id}"))  # in the context of this task alone
+        begin = anyio.current_time()
+        try:
+            verdict = await _judge(scorer, self._make_run)
+        except GeneratorExit:  # the task is being thrown away; nothing may be awaited any more
+            raise
+        except BaseException as exc:  # noqa: BLE001 -- sorted here; a cancellation is never swallowed
+            fatal = interrupt_in(exc) or error_in(exc, (UserError, TripWire))
+            if fatal is not None:
+                if self._fatal is None or isinstance(self._fatal, Exception):
+                    self._fatal = fatal
+                tasks.cancel_scope.cancel()
+                return
+            await anyio.lowlevel.checkpoint_if_cancelled()
+            # Nobody has cancelled the check: it is a crash of the scorer, and what follows is on_scorer_error's to say.
+            duration = anyio.current_time() - begin
+            verdict = _errored(scorer, clean_text(message_of(exc)) or type(exc).__name__, duration, exc)
+        self._slots[index] = verdict
+        if self._gate.config.strategy == "any" and verdict.status == "passed":
+            tasks.cancel_scope.cancel()
 
     def _decided(self) -> bool:
         """Whether what is known decides the check, so that the scorers still to come need not run."""
-        if self._fatal is not None:
-            return True
         done = [s for s in self._slots if s is not None]
+        if self._fatal is not None or len(done) == len(self._slots):
+            return True
         if self._gate.config.strategy == "any":
             return any(s.status == "passed" for s in done)
         return not self._gate.config.parallel and any(s.status in {"failed", "errored"} for s in done)
 
     def _results(self, *, timed_out: bool) -> list[ScorerVerdict]:
+        """Return an entry for each scorer that was to run: parallel all of them, else up to the one that decided."""
+        config = self._gate.config
         results: list[ScorerVerdict] = []
-        for index, scorer in enumerate(self._gate.scorers):
-            slot = self._slots[index]
-            if slot is None and index in self._started:
-                slot = _unfinished(scorer, self._gate.config.timeout) if timed_out else _entry(scorer, "cancelled")
+        for scorer, slot in zip(self._gate.scorers, self._slots, strict=True):
             if slot is not None:
                 results.append(slot)
+            elif timed_out:
+                timeout = config.timeout or 0.0
+                reason = f"the scorer did not finish within the check's timeout of {timeout:g} s"
+                error = ScorerError(f"scorer {scorer.id!r}: {reason}")
+                results.append(_errored(scorer, reason, timeout, error))
+            elif config.parallel:
+                results.append(_entry(scorer, "cancelled"))
+            if slot is None and not config.parallel:
+                break
         return results
 
 
@@ -214,45 +252,35 @@ def _entry(scorer: Scorer, status: ScorerStatus, **facts: Any) -> ScorerVerdict:
     return ScorerVerdict(scorer_id=scorer.id, scorer_name=scorer.name, status=status, **facts)
 
 
-def _unfinished(scorer: Scorer, timeout: float | None) -> ScorerVerdict:
-    reason = f"the scorer did not finish within the check's timeout of {timeout:g} s"
-    error = ScorerError(f"scorer {scorer.id!r}: {reason}")
-    return _entry(scorer, "errored", passed=False, reason=reason, duration=timeout or 0.0, error=error)
+def _errored(scorer: Scorer, reason: str, duration: float, exc: BaseException) -> ScorerVerdict:
+    error = exc if isinstance(exc, Exception) else ScorerError(f"scorer {scorer.id!r}: {reason}")
+    return _entry(scorer, "errored", passed=False, reason=reason, duration=duration, error=error)
 
 
 async def _judge(scorer: Scorer, make_run: MakeRun) -> ScorerVerdict:
     begin = anyio.current_time()
-    try:
-        result = await scorer.run(make_run(scorer))
-        status, score = _read(scorer, result)
-    except (UserError, TripWire):
-        raise
-    except Exception as exc:  # noqa: BLE001 -- a scorer's crash is a value; on_scorer_error says what follows
-        reason = str(exc) or type(exc).__name__
-        duration = anyio.current_time() - begin
-        return _entry(scorer, "errored", passed=False, reason=reason, duration=duration, error=exc)
-    return _entry(
-        scorer,
-        status,
-        score=None if score is None else score.value,
-        passed=None if score is None else status == "passed",
-        reason=result.not_scorable.reason if result.not_scorable else result.reason,
-        duration=anyio.current_time() - begin,
-        result=result,
-    )
-
-
-def _read(scorer: Scorer, result: ScorerResult) -> tuple[ScorerStatus, Score | None]:
+    result = await scorer.run(make_run(scorer))
     if not isinstance(result, ScorerResult):  # pyright: ignore[reportUnnecessaryIsInstance] -- users write scorers
         msg = f"scorer {scorer.id!r} returned {type(result).__name__}, not a ScorerResult"
         raise ScorerError(msg)
-    if result.not_scorable is not None:
-        return "abstained", None
+    duration = anyio.current_time() - begin
+    if isinstance(result.not_scorable, NotScorable):
+        reason = result.not_scorable.reason
+        return _entry(scorer, "abstained", reason=reason, duration=duration, result=result)
     if result.score is None:
         msg = f"scorer {scorer.id!r} gave neither a score nor an abstention"
         raise ScorerError(msg)
     score = read_score(Score(result.score, result.reason, result.passed))
-    return ("passed" if passes(score, 1.0) else "failed"), score
+    passed = passes(score, 1.0)
+    return _entry(
+        scorer,
+        "passed" if passed else "failed",
+        score=score.value,
+        passed=passed,
+        reason=score.reason,
+        duration=duration,
+        result=result,
+    )
 
 
 def _decide(results: Sequence[ScorerVerdict], strategy: Strategy) -> bool | None:

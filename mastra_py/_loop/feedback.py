@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from mastra_py._jsonable import clean_text
 from mastra_py.messages import FeedbackPart, Message
 from mastra_py.scoring import ScorerVerdict, Verdict
 
@@ -29,13 +30,15 @@ def feedback_text(verdict: Verdict) -> str:
 
 
 def _item(result: ScorerVerdict) -> str:
-    reason = (result.reason or f"score {result.score:g}").strip().replace("\n", "\n  ")
-    return f"- {result.scorer_name}: {reason}"
+    reason = (result.reason or "").strip().replace("\n", "\n  ")
+    if not reason and result.status == "failed" and result.score:
+        reason = f"score {result.score:g}"
+    return f"- {result.scorer_name}: {reason}" if reason else f"- {result.scorer_name}"
 
 
 def feedback_message(text: str) -> Message:
     """Return ``text`` as a feedback message: user role, and never the user's own words."""
-    return Message("user", (FeedbackPart(text),))
+    return Message("user", (FeedbackPart(clean_text(text)),))
 
 
 def prompt_view(messages: Sequence[Message], keep: KeepFeedback) -> list[Message]:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from dataclasses import dataclass
 
 from mastra_py.messages import RunUsage, Usage, total_usage
 
 
 class Ledger:
-    """Adds up the usage of a run's model calls under the key of who made them."""
+    """Adds up the usage of a run's model calls under the key of who made them.
 
-    __slots__ = ("_by", "requests")
+    ``requests`` counts every request sent, ``re_asks`` the replies that were asked for once more.
+    """
+
+    __slots__ = ("_by", "re_asks", "requests")
 
     def __init__(self) -> None:
         self._by: dict[str, Usage] = {}
         self.requests = 0
+        self.re_asks = 0
 
     def add(self, key: str, usage: Usage) -> None:
         """Add what one model call reported."""
@@ -26,6 +31,7 @@ class Ledger:
     def absorb(self, other: Ledger, key: str) -> None:
         """Add all that ``other`` holds: failed attempts under their own keys, the rest under ``key``."""
         self.requests += other.requests
+        self.re_asks += other.re_asks
         for owner, usage in other._by.items():
             self.add(owner if owner.startswith("failed:") else key, usage)
 
@@ -42,5 +48,20 @@ class Ledger:
         )
 
 
-CURRENT: ContextVar[Ledger | None] = ContextVar("mastra_py_ledger", default=None)
-"""The ledger of the run whose scorers are at work, so that what their judges spend is counted there."""
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Whom something pays that spends for somebody else: a ledger, and the key that it is entered under."""
+
+    ledger: Ledger
+    key: str
+
+
+CURRENT: ContextVar[Account | None] = ContextVar("mastra_py_account", default=None)
+"""Set while scorers and judges are at work, so that what they spend is counted in the run that they judge."""
+
+
+def charge(spent: Ledger) -> None:
+    """Enter what was spent in the account of whoever it was spent for, if anybody."""
+    account = CURRENT.get()
+    if account is not None:
+        account.ledger.absorb(spent, account.key)

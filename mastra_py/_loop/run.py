@@ -20,8 +20,10 @@ import dataclasses
 from collections.abc import Iterable
 from typing import cast
 
+import anyio.lowlevel
+
 from mastra_py._loop.accumulate import Reply
-from mastra_py._loop.callbacks import notify, resolve
+from mastra_py._loop.callbacks import consult, notify
 from mastra_py._loop.channel import Out
 from mastra_py._loop.completion import Gate, TaskCompletion, check
 from mastra_py._loop.feedback import NEUTRAL, feedback_message, feedback_text
@@ -47,7 +49,7 @@ from mastra_py.events import (
 from mastra_py.messages import ToolResultPart
 from mastra_py.options import ToolLike, select_tools
 from mastra_py.results import Attempt
-from mastra_py.scoring import Verdict
+from mastra_py.scoring import ScorerVerdict, Verdict
 
 
 async def run_loop(run: RunState, out: Out) -> None:
@@ -66,8 +68,11 @@ async def run_loop(run: RunState, out: Out) -> None:
         run.stop_reason = "tripwire"
         run.settle()
         await out.emit(Tripped(error=trip, step=run.step))
+    # The end too comes only when the reader has asked for more: until then a cancel still ends the run as cancelled.
+    await out.drained()
+    await anyio.lowlevel.checkpoint_if_cancelled()
     result = run.result()
-    await out.emit(
+    out.put(
         RunFinished(
             stop_reason=result.stop_reason,
             finish_reason=result.finish_reason,
@@ -81,12 +86,12 @@ async def run_loop(run: RunState, out: Out) -> None:
 async def _prepare(run: RunState) -> None:
     """Resolve what depends on the request context."""
     spec = run.spec
+    context = spec.request_context
+    run.system = spec.instructions if not callable(spec.instructions) else None
     if callable(spec.instructions):
-        run.system = await resolve(spec.instructions(spec.request_context))
-    else:
-        run.system = spec.instructions
+        run.system = await consult(spec.instructions, run.named("instructions"), context, wanted=(str, type(None)))
     sources: list[Iterable[ToolLike]] = [
-        await resolve(source(spec.request_context)) if callable(source) else source for source in spec.tools
+        await consult(s, run.named("tools"), context, wanted=Iterable) if callable(s) else s for s in spec.tools
     ]
     if run.pipeline is not None:
         run.begin(await run.pipeline.input(spec.messages))
@@ -99,7 +104,7 @@ async def _steps(run: RunState, out: Out) -> StopReason:
         await out.emit(StepStarted(step=run.step))
         reply = await _reply(run, out)
         stop = await _after_reply(run, reply, out)
-        if stop is None and await any_holds(run.spec.stop_when, run.steps):
+        if stop is None and await any_holds(run.spec.stop_when, tuple(run.steps)):
             stop = "stop_when"
         if stop is None and run.step >= run.spec.max_steps:
             stop = "max_steps"
@@ -116,7 +121,7 @@ async def _steps(run: RunState, out: Out) -> StopReason:
             )
         )
         if run.spec.on_step is not None:
-            await notify(run.spec.on_step, "on_step", result)
+            await notify(run.spec.on_step, run.named("on_step"), result)
         if stop is not None:
             return stop
 
@@ -191,10 +196,11 @@ async def _check(run: RunState, gate: Gate, out: Out) -> Verdict:
     await out.emit(TaskCompletionStarted(attempt=attempt, step=run.step))
     await out.drained()
     verdict = await check(gate, run.scorer_runs(), run.ledger)
+    await anyio.lowlevel.checkpoint_if_cancelled()  # a verdict that comes after a cancel counts no more
     draft = run.steps[-1] = dataclasses.replace(run.steps[-1], completion=verdict)
     run.attempts.append(Attempt(attempt=attempt, step=run.step, text=draft.text, verdict=verdict))
     if gate.config.on_complete is not None:
-        await notify(gate.config.on_complete, "on_complete", verdict)
+        await notify(gate.config.on_complete, run.named("on_complete"), verdict)
     await out.emit(
         TaskCompletionChecked(
             attempt=attempt,
@@ -222,15 +228,22 @@ def _stop_on(verdict: Verdict, run: RunState, config: TaskCompletion) -> StopRea
         if config.on_scorer_error == "stop":
             return "scorer_error"
         if config.on_scorer_error == "raise":
-            if isinstance(errored.error, ScorerError):
-                raise errored.error
-            msg = f"scorer {errored.scorer_id!r} could not judge: {errored.reason}"
-            raise ScorerError(msg) from errored.error
+            raise _scorer_error(errored, run.steps[-1].text)
     if config.stop_when_stalled is not None and run.stalled(config.stop_when_stalled):
         return "stalled"
     if config.max_attempts is not None and len(run.attempts) >= config.max_attempts:
         return "max_attempts"
     return None
+
+
+def _scorer_error(errored: ScorerVerdict, draft: str) -> ScorerError:
+    """Return the error of a scorer that could not judge, with the draft that it leaves behind."""
+    error = errored.error
+    if not isinstance(error, ScorerError):
+        error = ScorerError(f"scorer {errored.scorer_id!r} could not judge: {errored.reason}")
+        error.__cause__ = errored.error
+    error.partial_text = draft
+    return error
 
 
 async def _feed_back(run: RunState, verdict: Verdict, attempt: int, out: Out) -> None:
@@ -239,7 +252,7 @@ async def _feed_back(run: RunState, verdict: Verdict, attempt: int, out: Out) ->
     if not verdict.with_status("failed"):
         text = NEUTRAL
     elif gate.config.feedback is not None:
-        text = await resolve(gate.config.feedback(verdict))
+        text = await consult(gate.config.feedback, run.named("feedback"), verdict, wanted=str)
     else:
         text = feedback_text(verdict)
     run.reject(feedback_message(text))

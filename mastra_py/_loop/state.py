@@ -53,11 +53,15 @@ class RunState:
         self.transcript = list(messages)
         self._attempt_start = len(messages)
 
+    def named(self, what: str) -> str:
+        """Return ``what`` with whose it is, for logs and errors."""
+        return f"{what} of agent {self.spec.agent_id!r} (run {self.spec.run_id}, step {self.step})"
+
     def next_call(self) -> ModelCall:
         """Return the model call of the step that begins."""
         spec = self.spec
         forced = spec.tool_choice not in {"auto", "none"} and self.step > 1
-        keep = spec.gate.config.keep_feedback if spec.gate else "all"
+        keep = spec.gate.config.keep_feedback if spec.gate else "latest"
         request = ModelRequest(
             messages=prompt_view(self.transcript, keep),
             system=self.system,
@@ -116,18 +120,18 @@ class RunState:
         self._attempt_start = len(self.transcript)
 
     def settle(self) -> None:
-        """Leave a valid history after a cancel or an error: tools that had not finished count as interrupted."""
+        """Leave a valid history after a cancel or a trip wire: tools that had not finished count as interrupted."""
         if self.open is not None:
             for index, call in enumerate(self.open.tool_calls):
                 part = ToolResultPart(call.tool_call_id, call.tool_name, INTERRUPTED, is_error=True)
                 self.tool_results.setdefault(index, part)
             self.commit()
         elif self._call is not None:
-            self.partial_text = self._call.fold.text or None
+            self.partial_text = self._call.fold.shown_text
 
     def tool_context(self) -> Callable[[ToolCallPart], ToolContext]:
         """Return what makes the context of a tool call of this step."""
-        messages = tuple(self.transcript)
+        messages = tuple(self._call.request.messages) if self._call else ()
 
         def context(call: ToolCallPart) -> ToolContext:
             return ToolContext(
@@ -184,18 +188,19 @@ class RunState:
     def result(self) -> AgentResult[Any]:
         """Return what the run has given, as far as it went."""
         last = self.steps[-1] if self.steps else None
+        failed = self._call is not None and self._call.failed
         messages = self.history()
         return AgentResult(
             text=last.text if last else "",
             output=self.value if self.spec.output else (last.text if last else ""),
             stop_reason=self.stop_reason,
-            finish_reason=last.finish_reason if last else None,
+            finish_reason="error" if failed else last.finish_reason if last else None,
             completion=self.attempts[-1].verdict if self.attempts else None,
             attempts=tuple(self.attempts),
             steps=tuple(self.steps),
             usage=self.ledger.total(),
             messages=messages,
-            new_messages=messages[len(self.input_messages) :],
+            new_messages=messages[len(self.input_messages) - self.spec.prompts :],
             run_id=self.spec.run_id,
             agent_id=self.spec.agent_id,
             partial_text=self.partial_text,

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
 from mastra_py._loop.accumulate import Reply, ReplyFold
-from mastra_py._loop.callbacks import logger
+from mastra_py._loop.callbacks import logger, resolve
 from mastra_py._loop.channel import Out
+from mastra_py._loop.faults import replaced_cancel
 from mastra_py._loop.ledger import Ledger
 from mastra_py._loop.processing import Pipeline, with_text
 from mastra_py.errors import MastraError, ModelError, StreamError, TripWire
@@ -33,7 +34,7 @@ class ModelCall:
     """A model call to be made: ``owner`` is the key of who makes it, e.g. ``agent:supervisor``.
 
     ``max_retries`` caps the retries of all processors together. ``attempts`` counts the requests sent for it, ``fold``
-    is the attempt under way.
+    is what the attempt under way has said, as the output processors leave it.
     """
 
     model: Model
@@ -47,6 +48,7 @@ class ModelCall:
     request_context: Any = None
     pipeline: Pipeline | None = None
     attempts: int = 0
+    failed: bool = False
     fold: ReplyFold = dataclasses.field(default_factory=ReplyFold)
 
 
@@ -58,70 +60,126 @@ async def model_step(call: ModelCall, out: Out) -> Reply:
         TripWire: a processor stopped the run.
     """
     retries = 0
-    request = call.request if call.pipeline is None else await call.pipeline.request(call.request, call.step)
+    request = call.request
+    if call.pipeline is not None:
+        call.pipeline.at(call.step, call.attempts + 1)
+        request = await call.pipeline.request(request)
     while True:
         try:
             return await _attempt(call, request, out)
         except ModelError as exc:
-            error = exc
-        ctx = ApiErrorContext(
-            error=error,
-            retry_count=retries,
-            step=call.step,
-            run_id=call.run_id,
-            owner_id=call.owner,
-            messages=request.messages,
-            request_context=call.request_context,
-        )
-        await _take_back(call, out)
-        # Text that a reader of live text has seen cannot be taken back: a retry would say it twice.
-        retry = None if out.shown_text else await _ask(call, ctx)
-        if retry is None:
-            raise error
-        delay = sane_delay(retry.delay)
-        await out.emit(RetryScheduled(attempt=call.attempts, delay=delay, error=error, step=call.step))
-        await out.drained()
-        await anyio.sleep(delay)
+            if replaced_cancel(exc):
+                raise
+            retry = await _after_failure(call, request, exc, retries, out)
+            if retry is None:
+                raise
+        await anyio.sleep(sane_delay(retry.delay))
         retries += 1
         if retry.append:
             request = dataclasses.replace(request, messages=(*request.messages, *retry.append))
 
 
+async def _after_failure(
+    call: ModelCall, request: ModelRequest, error: ModelError, retries: int, out: Out
+) -> Retry | None:
+    """Take back what the failed attempt has shown, and ask whether the call is made again."""
+    ctx = ApiErrorContext(
+        error=error,
+        retry_count=retries,
+        step=call.step,
+        run_id=call.run_id,
+        owner_id=call.owner,
+        messages=request.messages,
+        request_context=call.request_context,
+    )
+    await take_back(call, out, "provider-error")
+    # Text that a reader of live text has seen cannot be taken back: a retry would say it twice.
+    retry = None if out.shown_text else await _ask(call, ctx)
+    if retry is not None:
+        delay = sane_delay(retry.delay)
+        await out.emit(RetryScheduled(attempt=call.attempts, delay=delay, error=error, step=call.step))
+        await out.drained()
+    return retry
+
+
+async def take_back(call: ModelCall, out: Out, cause: Literal["provider-error", "rejected"]) -> None:
+    """Say that what the call has shown counts no more, once the reader has seen all of it."""
+    shown = call.fold.shown
+    call.fold = ReplyFold()
+    if shown:
+        out.retract()
+        await out.emit(OutputSuperseded(attempt=call.attempts, cause=cause, step=call.step))
+        await out.drained()  # only then is it known whether a reader of live text has seen any
+
+
 async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
     fold = call.fold = ReplyFold()
-    out.shown_text = False
-    model, pipeline = call.model, call.pipeline
+    out.begin_attempt()
     call.attempts += 1
+    call.failed = False
     call.ledger.requests += 1
     held: list[ModelEvent] | None = None
+    pipeline = call.pipeline
+    if pipeline is not None:
+        pipeline.at(call.step, call.attempts)
     try:
-        async with model.stream(request) as events:
+        async with call.model.stream(request) as events:
             if pipeline is None or not (pipeline.streams or pipeline.holds):
                 await _relay(call, events, out)
             else:
                 held = await _relay_processed(call, pipeline, events, out)
-        if fold.finished is None:
-            msg = "the reply ended before it was finished"
-            raise StreamError(msg)  # noqa: TRY301 -- handled like the model's own errors
-    except ModelError as exc:
-        _complete(exc, call)
+        _require_whole(fold)
+    except (MastraError, AssertionError) as exc:
+        if isinstance(exc, ModelError):
+            _complete(exc, call)
         raise
-    except (MastraError, AssertionError):
-        raise
-    except Exception as exc:  # the port promises ModelErrors; whatever else leaves a model is made one
-        error = wrap_exception(exc, provider=model.provider, model=model.id)
-        _complete(error, call)
-        raise error from exc
-    call.ledger.add(call.owner, fold.finished.usage)
+    except Exception as exc:
+        if replaced_cancel(exc):
+            raise
+        if _is_whole(fold):
+            logger.exception("closing the reply of %s/%s raised; it is whole", call.model.provider, call.model.id)
+        else:  # the port promises ModelErrors; whatever else leaves a model is made one
+            raise _complete(wrap_exception(exc, provider=call.model.provider, model=call.model.id), call) from exc
+    finally:
+        if fold.finished is not None:
+            owner = f"failed:{call.owner.partition(':')[2]}" if call.failed else call.owner
+            call.ledger.add(owner, fold.finished.usage)
     reply = fold.reply(call.attempts)
-    if pipeline is not None and held is not None:
-        answer = not reply.tool_calls and reply.finish_reason not in CUT_OFF
-        text = await pipeline.text(reply.text, call.step, answer=answer)
-        for event in with_text(held, reply, text):
-            await out.emit(event)
-        fold.shown = True
-        reply = reply.with_text(text)
-    return reply
+    return reply if pipeline is None or held is None else await _release(call, pipeline, reply, held, out)
+
+
+def _is_whole(fold: ReplyFold) -> bool:
+    return fold.finished is not None and fold.finished.finish_reason != "error"
+
+
+def _require_whole(fold: ReplyFold) -> None:
+    if not _is_whole(fold):
+        msg = (
+            "the reply ended before it was finished"
+            if fold.finished is None
+            else "the model says that its reply failed"
+        )
+        raise StreamError(msg)
+
+
+def _complete(error: ModelError, call: ModelCall) -> ModelError:
+    """Put on the error what only the loop knows."""
+    call.failed = True
+    error.provider = error.provider or call.model.provider
+    error.model = error.model or call.model.id
+    error.partial_text = call.fold.shown_text
+    return error
+
+
+async def _release(call: ModelCall, pipeline: Pipeline, reply: Reply, held: list[ModelEvent], out: Out) -> Reply:
+    """Let the output processors have the whole reply, and show what they make of it."""
+    answer = not reply.tool_calls or reply.finish_reason in CUT_OFF
+    text = await pipeline.text(reply.text, answer=answer)
+    fold = call.fold = ReplyFold()
+    for event in with_text(held, reply, text):
+        fold.add(event)
+        await out.emit(event)
+    return fold.reply(call.attempts)
 
 
 async def _relay(call: ModelCall, events: AsyncIterator[ModelEvent], out: Out) -> None:
@@ -140,7 +198,7 @@ async def _relay_processed(
     held: list[ModelEvent] | None = [] if pipeline.holds else None
     async for incoming in events:
         incoming.step = call.step
-        event = incoming if type(incoming) is ModelFinished else await pipeline.event(incoming, call.step)
+        event = incoming if type(incoming) is ModelFinished else await pipeline.event(incoming)
         if event is None:
             continue
         call.fold.add(event)
@@ -152,35 +210,29 @@ async def _relay_processed(
     return held
 
 
-def _complete(error: ModelError, call: ModelCall) -> None:
-    """Put on the error what only the loop knows, and book what the failed attempt cost."""
-    fold = call.fold
-    error.provider = error.provider or call.model.provider
-    error.model = error.model or call.model.id
-    error.partial_text = fold.text or error.partial_text
-    if fold.finished is not None:
-        call.ledger.add(f"failed:{call.owner.partition(':')[2]}", fold.finished.usage)
-
-
-async def _take_back(call: ModelCall, out: Out) -> None:
-    if call.fold.shown:
-        await out.emit(OutputSuperseded(attempt=call.attempts, cause="provider-error", step=call.step))
-        await out.drained()  # only then is it known whether a reader of live text has seen any
-
-
 async def _ask(call: ModelCall, ctx: ApiErrorContext) -> Retry | None:
     if ctx.retry_count >= call.max_retries:
         return None
     for processor in call.error_processors:
         try:
-            retry = await processor.process_api_error(ctx)
+            retry = _read_retry(await resolve(processor.process_api_error(ctx)))
         except MastraError as exc:
             if isinstance(exc, TripWire) and exc.processor_id is None:
                 exc.processor_id = processor.id
             raise
-        except Exception:  # noqa: BLE001 -- a faulty processor must not turn a provider's failure into another one
+        except Exception as exc:
+            if replaced_cancel(exc):
+                raise
+            # A faulty processor must not turn a provider's failure into another one.
             logger.exception("error processor %r raised on %r; the next one is asked", processor.id, ctx.error)
             continue
         if retry is not None:
             return retry
     return None
+
+
+def _read_retry(answer: object) -> Retry | None:
+    if answer is None or isinstance(answer, Retry):
+        return answer
+    msg = f"process_api_error must return a Retry or None, got {answer!r}"
+    raise TypeError(msg)

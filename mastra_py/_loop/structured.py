@@ -15,9 +15,8 @@ from typing_extensions import TypeVar
 
 from mastra_py._loop.accumulate import Reply
 from mastra_py._loop.channel import Out
-from mastra_py._loop.step import ModelCall, model_step
+from mastra_py._loop.step import ModelCall, model_step, take_back
 from mastra_py._output import OutputFormat, OutputType, Unusable
-from mastra_py.events import OutputSuperseded
 from mastra_py.messages import Message, TextPart
 from mastra_py.models.base import Model, ModelRequest
 
@@ -39,11 +38,10 @@ class Reader(Protocol[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A reply and the value read from it; ``asks`` is 2 where the first reply was unusable."""
+    """A reply and the value read from it."""
 
     value: T
     reply: Reply
-    asks: int
 
 
 def typed_reader(output: OutputType[T]) -> Reader[T]:
@@ -69,18 +67,17 @@ async def ask(call: ModelCall, read: Reader[T], out: Out) -> Answer[T]:
 async def read_or_ask_again(call: ModelCall, reply: Reply, read: Reader[T], out: Out) -> Answer[T]:
     """Read a reply that is there already; as :func:`ask`."""
     try:
-        return Answer(read(reply.text, last=False), reply, 1)
+        return Answer(read(reply.text, last=False), reply)
     except Unusable as exc:
         complaint = str(exc)
-    if call.fold.shown:
-        await out.emit(OutputSuperseded(attempt=call.attempts, cause="rejected", step=call.step))
-        await out.drained()
+    call.ledger.re_asks += 1
+    await take_back(call, out, "rejected")
     said = (reply.message,) if reply.text.strip() else ()
     again = Message("user", f"Your reply cannot be used: {complaint}\nAnswer again, in the form that was asked for.")
     messages = (*call.request.messages, *said, again)
     call.request = dataclasses.replace(call.request, messages=messages, tool_choice="none")
     reply = await model_step(call, out)
-    return Answer(read(reply.text, last=True), reply, 2)
+    return Answer(read(reply.text, last=True), reply)
 
 
 def with_output(request: ModelRequest, output: OutputFormat, model: Model, how: JsonPromptInjection) -> ModelRequest:
@@ -94,7 +91,8 @@ def with_output(request: ModelRequest, output: OutputFormat, model: Model, how: 
     for index in range(len(request.messages) - 1, -1, -1):
         message = request.messages[index]
         if message.role == "user":
-            told = Message("user", (*message.parts, TextPart(words)))
+            said = [part for part in message.parts if type(part) is not TextPart or part.text]
+            told = Message("user", (*said, TextPart(words)))
             messages = (*request.messages[:index], told, *request.messages[index + 1 :])
             return dataclasses.replace(request, messages=messages)
     return dataclasses.replace(request, messages=(*request.messages, Message("user", words)))

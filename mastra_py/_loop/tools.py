@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import anyio
 import anyio.abc
 import anyio.lowlevel
 
 from mastra_py._jsonable import clean_text
+from mastra_py._loop.faults import interrupt_in, message_of, text_of
 from mastra_py.errors import ToolError
 from mastra_py.events import ToolFailed, ToolResult
 from mastra_py.messages import ToolCallPart, ToolResultPart
@@ -110,7 +111,7 @@ class _Batch:
         except Exception as exc:  # noqa: BLE001 -- whatever a tool raises is for the model to read
             self._fail(index, exc)
         except BaseException as exc:  # noqa: BLE001 -- sorted below; a cancellation is never swallowed
-            if (interrupt := _interrupt_in(exc)) is not None:
+            if (interrupt := interrupt_in(exc)) is not None:
                 self._end(interrupt)
                 return
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -150,10 +151,8 @@ class _Batch:
 
     def _fail(self, index: int, exc: BaseException) -> None:
         call = self._calls[index]
-        text = _error_text(exc)
-        if not isinstance(exc, ToolError):
-            text = f"tool {call.tool_name!r} failed: {text}"
-        text = clean_text(text)
+        own = message_of(exc) if isinstance(exc, ToolError) else ""
+        text = clean_text(own or f"tool {call.tool_name!r} failed: {text_of(exc)}")
         self.done[index] = ToolResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
         self._finish(
             index,
@@ -176,25 +175,3 @@ class _Batch:
         if self.fatal is None or isinstance(self.fatal, Exception):
             self.fatal = exc
         self._group.cancel_scope.cancel()
-
-
-def _interrupt_in(exc: BaseException) -> BaseException | None:
-    """Return the KeyboardInterrupt, SystemExit or the like that ``exc`` is or holds; a cancellation is none."""
-    if isinstance(exc, BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[BaseException]", exc)
-        return next((found for inner in group.exceptions if (found := _interrupt_in(inner)) is not None), None)
-    return None if isinstance(exc, (Exception, anyio.get_cancelled_exc_class())) else exc
-
-
-def _error_text(exc: BaseException) -> str:
-    """Return what the model reads: a ``ToolError``'s own words, else class and message, of each error of a group."""
-    if isinstance(exc, ExceptionGroup):
-        group = cast("ExceptionGroup[Exception]", exc)
-        return "; ".join(_error_text(inner) for inner in group.exceptions)
-    try:
-        text = str(exc)
-    except Exception:  # noqa: BLE001 -- an error that cannot even be printed must not end the run
-        text = ""
-    if isinstance(exc, ToolError) and text:
-        return text
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__

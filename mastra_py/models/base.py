@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from mastra_py._output import OutputFormat
 from mastra_py.errors import UserError
@@ -44,8 +45,9 @@ class ModelSettings:
 
     def __post_init__(self) -> None:
         for name in ("temperature", "top_p", "max_output_tokens", "timeout"):
-            value: float | None = getattr(self, name)
-            if value is not None and not (0 <= value < float("inf")):
+            value: object = getattr(self, name)
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (number and 0 <= cast("float", value) <= sys.float_info.max):
                 msg = f"model setting {name} must be a finite number from 0, got {value!r}"
                 raise UserError(msg)
 
@@ -57,8 +59,8 @@ class ModelSettings:
         return dataclasses.replace(self, **changes)
 
 
-def read_settings(settings: ModelSettings | Mapping[str, Any] | None) -> ModelSettings:
-    """Return :class:`ModelSettings` from settings or a mapping of their names.
+def read_settings(settings: object, where: str = "model_settings") -> ModelSettings:
+    """Return :class:`ModelSettings` from settings, a mapping of their names, or nothing.
 
     Raises:
         UserError: a name is unknown, or a value out of range.
@@ -67,11 +69,15 @@ def read_settings(settings: ModelSettings | Mapping[str, Any] | None) -> ModelSe
         return ModelSettings()
     if isinstance(settings, ModelSettings):
         return settings
-    known = {f.name for f in dataclasses.fields(ModelSettings)}
-    if unknown := sorted(set(settings) - known):
-        msg = f"unknown model setting {unknown[0]!r}; known are {', '.join(sorted(known))}"
+    if not isinstance(settings, Mapping):
+        msg = f"{where} must be ModelSettings or a dict of them, got {settings!r}"
         raise UserError(msg)
-    return ModelSettings(**settings)
+    given = cast("Mapping[str, Any]", settings)
+    known = {f.name for f in dataclasses.fields(ModelSettings)}
+    if unknown := sorted(set(given) - known):
+        msg = f"{where}: unknown model setting {unknown[0]!r}; known are {', '.join(sorted(known))}"
+        raise UserError(msg)
+    return ModelSettings(**given)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -78,6 +78,8 @@ class ProcessorContext:
 
     Attributes:
         step: the step of the run, from 1; 0 before the first.
+        attempt: the request within the step, from 1: retries and re-asks make further ones; 0 before the first. What
+            came of an earlier attempt of the step counts no more.
         run_id: the run.
         owner_id: the agent or scorer whose call it is, e.g. ``agent:supervisor``.
         request_context: the caller's context.
@@ -85,6 +87,7 @@ class ProcessorContext:
     """
 
     step: int = 0
+    attempt: int = 0
     run_id: str = ""
     owner_id: str = ""
     request_context: Any = None
@@ -97,11 +100,12 @@ class InputProcessor(Protocol):
     It has an ``id`` and one or both of these methods, plain or async::
 
         process_input(messages, ctx)       once at the start of a run: the messages given to it
-        process_input_step(request, ctx)   before each model call: the whole request
+        process_input_step(request, ctx)   before each model call: the whole request; a retry sends it again
 
     ``process_input`` returns the messages to go on with, and they are what the history holds; ``process_input_step``
     returns the request to send, and the history does not change. ``None`` leaves things as they are. Raise
-    :class:`~mastra_py.errors.TripWire` to end the run; any other exception is logged and passed over.
+    :class:`~mastra_py.errors.TripWire` to end the run; any other exception, and an answer of a wrong type, is logged
+    and passed over.
     """
 
     @property
@@ -117,7 +121,7 @@ class OutputProcessor(Protocol):
 
         process_output_stream(event, ctx)  each event of a reply as it comes; return it, another one, or None to drop it
         process_output_step(text, ctx)     the text of each whole reply; return the text to go on with, or None
-        process_output_result(text, ctx)   likewise, for replies that call no tools: answers
+        process_output_result(text, ctx)   likewise, for replies that are answers: no tool call of theirs is run
 
     Readers, scorers and the history see the same, the processed text. A processor of whole replies therefore holds back
     a reply's events until it is whole. Failures as for :class:`InputProcessor`.

@@ -21,11 +21,12 @@ from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METH
 from mastra_py._loop.step import ModelCall
 from mastra_py._loop.structured import JsonPromptInjection, Reader, ask, with_output
 from mastra_py._output import OutputFormat, Unusable
+from mastra_py._read_options import whole_number
 from mastra_py.errors import JudgeError, OutputValidationError, UserError
 from mastra_py.messages import Message
 from mastra_py.models.base import Model, ModelRequest, ModelSettings, read_settings
 from mastra_py.models.resolve import resolve_model
-from mastra_py.options import DEFAULT_PROCESSOR_RETRIES, whole_number
+from mastra_py.options import DEFAULT_PROCESSOR_RETRIES
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor, ProcessorContext
 from mastra_py.scoring import JudgeAgent, JudgeRecord, ScorerRun
 

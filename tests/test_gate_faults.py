@@ -1,0 +1,194 @@
+"""Faults of scorers: never a pass, never a verdict, never lost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from mastra_py import Agent, Score, ScorerError, ScorerResult, ScorerRun, TaskCompletion, TripWire, UserError
+from mastra_py.testing import ScriptedModel
+from support.streams import read_all, read_failing
+
+
+def writer() -> Agent:
+    return Agent(id="a", model=ScriptedModel(["draft"]))
+
+
+class Fixed:
+    """A scorer that gives a fixed result, whatever it is."""
+
+    id = name = "fixed"
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    async def run(self, run: ScorerRun, /) -> ScorerResult:
+        return self.result
+
+
+class Unprintable(Exception):  # noqa: N818
+    def __str__(self) -> str:
+        raise RuntimeError("cannot be printed")
+
+
+def never(run: ScorerRun) -> float:
+    raise AssertionError("ran")
+
+
+async def test_the_scorer_after_one_that_used_up_the_time_is_not_passed_over() -> None:
+    async def uses_up_the_time(run: ScorerRun) -> float:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(lambda: None)
+            while anyio.current_time() < started + 0.05:
+                await anyio.lowlevel.checkpoint()
+        return 1
+
+    started = anyio.current_time()
+    gate = TaskCompletion([uses_up_the_time, lambda run: 0], parallel=False, timeout=0.02)
+    _, result = await read_all(writer(), is_task_complete=gate)
+    assert result.completion is not None
+    assert not result.accepted
+    assert len(result.completion.results) == 2
+
+
+async def test_a_timeout_of_zero_lets_nothing_pass() -> None:
+    for parallel in (True, False):
+        gate = TaskCompletion([lambda run: 1, lambda run: 1], parallel=parallel, timeout=0)
+        _, result = await read_all(writer(), is_task_complete=gate)
+        assert not result.accepted
+
+
+@pytest.mark.asyncio  # trio has no futures that are cancelled from elsewhere
+@pytest.mark.parametrize("beside", [[], [lambda run: 1]])
+async def test_a_scorer_that_meets_a_cancellation_of_its_own_has_crashed(beside: list[Any]) -> None:
+    async def lost(run: ScorerRun) -> float:
+        future: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        future.cancel()
+        return await future
+
+    _, result = await read_all(writer(), is_task_complete=[lost, *beside])
+    assert result.stop_reason == "scorer_error"
+    assert result.completion is not None
+    assert result.completion.results[0].status == "errored"
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "text",
+        None,
+        ScorerResult(run_id="r"),
+        ScorerResult(run_id="r", score=0, passed="false"),  # type: ignore[arg-type]
+        ScorerResult(run_id="r", score=0, reason=5),  # type: ignore[arg-type]
+        ScorerResult(run_id="r", not_scorable="n/a"),  # type: ignore[arg-type]
+        ScorerResult(run_id="r", score=float("nan")),
+    ],
+)
+async def test_a_result_that_is_none_is_an_error_and_no_verdict(result: Any) -> None:
+    _, run = await read_all(writer(), is_task_complete=Fixed(result))
+    assert run.stop_reason == "scorer_error"
+
+
+@pytest.mark.parametrize("score", [Score(0, passed="no"), Score(0, reason=5), Score(10**400), Score("1")])  # type: ignore[arg-type]
+async def test_a_score_that_is_none_is_an_error_and_no_verdict(score: Score) -> None:
+    _, run = await read_all(writer(), is_task_complete=lambda run: score)
+    assert run.stop_reason == "scorer_error"
+
+
+@pytest.mark.parametrize("error", [Unprintable(), ExceptionGroup("g", [ValueError("x")]), AssertionError()])
+async def test_whatever_a_scorer_raises_is_a_crash_with_some_reason(error: Exception) -> None:
+    def crashes(run: ScorerRun) -> float:
+        raise error
+
+    _, run = await read_all(writer(), is_task_complete=[crashes, lambda run: 1])
+    assert run.stop_reason == "scorer_error"
+    assert run.completion is not None
+    assert run.completion.results[0].reason
+
+
+@pytest.mark.parametrize("error", [UserError("misused"), TripWire("stop")])
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_misuse_and_trip_wires_are_found_in_groups_too(error: Exception, grouped: bool) -> None:
+    def raises(run: ScorerRun) -> float:
+        raise ExceptionGroup("g", [error]) if grouped else error
+
+    if isinstance(error, UserError):
+        _, raised = await read_failing(writer(), is_task_complete=[raises, lambda run: 1])
+        assert raised is error
+    else:
+        _, run = await read_all(writer(), is_task_complete=[raises, lambda run: 1])
+        assert run.stop_reason == "tripwire"
+
+
+class Fatal(BaseException):
+    """Ends the program, like KeyboardInterrupt."""
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_what_ends_the_program_leaves_a_scorer_bare(parallel: bool, grouped: bool) -> None:
+    def raises(run: ScorerRun) -> float:
+        raise BaseExceptionGroup("g", [Fatal()]) if grouped else Fatal
+
+    gate = TaskCompletion([raises, lambda run: 1], parallel=parallel)
+    with pytest.raises(Fatal):
+        await writer().generate("go", is_task_complete=gate)
+    with pytest.raises(Fatal):
+        async with writer().stream("go", is_task_complete=gate) as stream:
+            async for _ in stream:
+                pass
+
+
+async def test_a_raised_scorer_error_keeps_the_draft_and_readers_of_text_get_it() -> None:
+    def crashes(run: ScorerRun) -> float:
+        raise ValueError("boom")
+
+    gate = TaskCompletion(crashes, on_scorer_error="raise")  # type: ignore[arg-type]
+    seen: list[str] = []
+    with pytest.raises(ScorerError) as caught:
+        async with writer().stream("go", is_task_complete=gate) as stream:
+            async for text in stream.text_deltas():
+                seen.append(text)
+    assert (seen, caught.value.partial_text) == (["draft"], "draft")
+
+
+async def test_a_slow_reader_does_not_use_up_the_time_of_the_check() -> None:
+    async with writer().stream("go", is_task_complete=TaskCompletion([lambda run: 1], timeout=0.05)) as stream:
+        async for event in stream:
+            if event.type == "task-completion-started":
+                begin = anyio.current_time()
+                while anyio.current_time() < begin + 0.06:
+                    await anyio.lowlevel.checkpoint()
+        assert (await stream.result()).accepted
+
+
+@pytest.mark.parametrize("answer", [None, 5])
+async def test_feedback_that_is_no_text_is_named(answer: Any) -> None:
+    gate = TaskCompletion([lambda run: 0], feedback=lambda verdict: answer)
+    _, error = await read_failing(writer(), is_task_complete=gate)
+    assert isinstance(error, UserError)
+    assert "feedback of agent 'a'" in str(error)
+
+
+async def test_a_decision_that_raises_says_whose_it_is() -> None:
+    def feedback(verdict: object) -> str:
+        raise ZeroDivisionError
+
+    _, error = await read_failing(writer(), is_task_complete=TaskCompletion([lambda run: 0], feedback=feedback))
+    assert isinstance(error, ZeroDivisionError)
+    assert "feedback of agent 'a'" in error.__notes__[0]
+
+
+async def test_going_on_from_an_earlier_run_does_not_replay_its_old_reasons() -> None:
+    scores = iter([Score(0, "reason one"), Score(0, "reason two"), Score(1)])
+    with ScriptedModel(["a", "b", "c", "d"]) as model:
+        agent = Agent(id="a", model=model)
+        first = await agent.generate("go", is_task_complete=lambda run: next(scores))
+        await agent.generate("and now?", messages=first.messages)
+    sent = "\n".join(str(m.parts) for m in model.prompts[-1])
+    assert "reason one" not in sent
+    assert "reason two" in sent
