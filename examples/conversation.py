@@ -22,8 +22,8 @@ scripted = ScriptedModel(
         "Good morning, Kim.",
         "You are Kim.",
         "It has three letters.",
-        Turn(text_chunks=["Once upon a time ", "Kim put the kettle on "], hang=True),
-        "and drank her tea.",
+        Turn(text_chunks=["Once upon a time ", "in a land far away "], hang=True),
+        "Kim drank her tea.",
     ]
 )
 agent = Agent(id="friend", instructions="Be brief.", model=REAL_MODEL or scripted)
@@ -59,7 +59,7 @@ async def main() -> None:
     assert end.text
     if REAL_MODEL is None:
         assert [m.text for m in scripted.prompts[-1]][-2:] == [shown.text, "End it in one sentence."]
-        assert shown.text + end.text == "Once upon a time Kim put the kettle on and drank her tea."
+        assert shown.text + end.text == "Once upon a time Kim drank her tea."
 
 
 if __name__ == "__main__":

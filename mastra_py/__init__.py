@@ -48,15 +48,23 @@ from mastra_py.messages import (
     load_messages,
 )
 from mastra_py.models.base import ModelSettings
+from mastra_py.models.legacy import LegacyModel
 from mastra_py.options import RunOptions
 from mastra_py.processors.base import ApiErrorContext, Retry
 from mastra_py.processors.retry import RetryMatcher, StreamErrorRetryProcessor
 from mastra_py.results import AgentResult, Attempt, StepResult
 from mastra_py.scorers.builder import create_scorer
+from mastra_py.scorers.criteria import RubricCriterion, parse_rubric
 from mastra_py.scorers.filter_run import filter_run
+from mastra_py.scorers.judge import Judge
+from mastra_py.scorers.prompt_step import PromptStep
+from mastra_py.scorers.judge import Judge
+from mastra_py.scorers.prompt_step import PromptStep
+from mastra_py.scorers.rubric import create_rubric_scorer
 from mastra_py.scoring import (
     AgentRunInput,
     AgentRunOutput,
+    CriterionVerdict,
     NotScorable,
     Score,
     Scorer,
@@ -80,11 +88,15 @@ __all__ = [
     "AuthError",
     "ContentError",
     "ContextLengthError",
+    "CriterionVerdict",
     "DataPart",
     "FeedbackPart",
     "FilePart",
     "ImagePart",
+    "Judge",
+    "Judge",
     "JudgeError",
+    "LegacyModel",
     "MastraError",
     "Message",
     "ModelConnectionError",
@@ -94,12 +106,15 @@ __all__ = [
     "NotScorable",
     "OutputValidationError",
     "OverloadedError",
+    "PromptStep",
+    "PromptStep",
     "QuotaError",
     "RateLimitError",
     "ReasoningPart",
     "RequestError",
     "Retry",
     "RetryMatcher",
+    "RubricCriterion",
     "RunError",
     "RunOptions",
     "RunUsage",
@@ -125,11 +140,13 @@ __all__ = [
     "Usage",
     "UserError",
     "Verdict",
+    "create_rubric_scorer",
     "create_scorer",
     "dump_messages",
     "filter_run",
     "has_tool_call",
     "load_messages",
     "not_scorable",
+    "parse_rubric",
     "tool",
 ]

@@ -1,4 +1,4 @@
-"""An agent: what it is, and the two ways to run it."""
+"""An agent: what it is, and the ways to run it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import TypeAdapter
 from typing_extensions import Unpack
 
 from mastra_py._loop.channel import NullOut
+from mastra_py._loop.ledger import charge
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
 from mastra_py._read_options import read_options
@@ -137,7 +138,7 @@ class Agent:
         Raises:
             UserError: an option is unknown or out of its range; nothing is sent.
         """
-        return AgentStream(self._run(prompt, messages, output, options))
+        return AgentStream(RunState(build_spec(self._config, prompt, messages, output, options)))
 
     @overload
     async def generate(
@@ -180,11 +181,30 @@ class Agent:
             RunError: the run failed; an :class:`~mastra_py.errors.OutputValidationError` where the answer does not fit
                 ``output``, also after a re-ask.
         """
-        run = self._run(prompt, messages, output, options)
-        await run_loop(run, NullOut())
-        return run.result()
+        return await _to_the_end(RunState(build_spec(self._config, prompt, messages, output, options)))
 
-    def _run(
-        self, prompt: str | Message | None, messages: Iterable[MessageLike] | None, output: Any, options: RunOptions
-    ) -> RunState:
-        return RunState(build_spec(self._config, prompt, messages, output, options))
+    async def generate_legacy(
+        self,
+        prompt: str | Message | None = None,
+        *,
+        messages: Iterable[MessageLike] | None = None,
+        **options: Unpack[RunOptions],
+    ) -> AgentResult[str]:
+        """Run an agent whose model is a :class:`~mastra_py.LegacyModel`: text in, text out, no tools.
+
+        Arguments as for :meth:`stream`. The model makes failed requests again by itself; error processors are not
+        asked.
+
+        Raises:
+            UserError: the model is another one, there are tools, or an option is unknown or out of its range.
+            RunError: the run failed.
+        """
+        return await _to_the_end(RunState(build_spec(self._config, prompt, messages, str, options, legacy=True)))
+
+
+async def _to_the_end(run: RunState) -> AgentResult[Any]:
+    try:
+        await run_loop(run, NullOut())
+    finally:
+        charge(run.ledger)
+    return run.result()

@@ -247,8 +247,8 @@ class TaskCompletionStarted:
 class TaskCompletionChecked:
     """The scorers have judged a draft.
 
-    ``passed`` is ``None`` where all abstained; ``results`` holds one entry a scorer; ``max_steps_reached`` says that no
-    step is left for another draft.
+    ``passed`` is ``None`` where all abstained; ``results`` holds an entry for each scorer that was to run;
+    ``max_steps_reached`` says that no step is left for another draft.
     """
 
     attempt: int

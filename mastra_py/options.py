@@ -117,20 +117,26 @@ def build_spec(
     messages: Iterable[MessageLike] | None,
     output: Any,
     options: RunOptions,
+    *,
+    legacy: bool = False,
 ) -> RunSpec:
     """Check the options of a call, put them over the agent's, and freeze the run.
 
+    ``legacy`` says that the run is one of ``generate_legacy``, for models that take text and give text.
+
     Raises:
-        UserError: an option is unknown or out of its range, or there is nothing to answer.
+        UserError: an option is unknown or out of its range, the model is not for this, or there is nothing to answer.
     """
     where = f"agent {config.id!r}"
     merged = merge_options((*config.layers, read_options(options, where)))
     completion: TaskCompletion | None = merged.pop("is_task_complete", None)
     settings: ModelSettings = merged.pop("model_settings")
-    processors: tuple[ErrorProcessor, ...] = merged.get("error_processors", ())
-    merged.setdefault("max_processor_retries", DEFAULT_PROCESSOR_RETRIES if processors else 0)
+    merged["max_processor_retries"] = retry_cap(
+        merged.get("max_processor_retries"), merged.get("error_processors", ()), config.model
+    )
     merged.setdefault("request_context", {})
     _check_tools(merged, config.id)
+    _check_kind(config, merged, legacy=legacy)
     check_model = getattr(config.model, "check", None)
     if check_model is not None:
         check_model()
@@ -145,6 +151,25 @@ def build_spec(
         run_id=merged.pop("run_id", None) or str(uuid.uuid4()),
         **merged,
     )
+
+
+def retry_cap(cap: int | None, processors: Sequence[ErrorProcessor], model: Model) -> int:
+    """Return how often the error processors may have a call of ``model`` made again."""
+    if not processors or model.profile.legacy:  # a legacy model does that itself
+        return 0
+    return DEFAULT_PROCESSOR_RETRIES if cap is None else cap
+
+
+def _check_kind(config: AgentConfig, merged: Mapping[str, Any], *, legacy: bool) -> None:
+    if legacy and not config.model.profile.legacy:
+        msg = f"agent {config.id!r}: generate_legacy() is for a LegacyModel; use generate() or stream()"
+        raise UserError(msg)
+    if config.model.profile.legacy and not legacy:
+        msg = f"agent {config.id!r}: its model is a legacy one; use generate_legacy()"
+        raise UserError(msg)
+    if legacy and any(merged["tools"]):
+        msg = f"agent {config.id!r}: a legacy model cannot call tools; leave out tools="
+        raise UserError(msg)
 
 
 def _conversation(prompt: object, messages: object, where: str) -> tuple[Message, ...]:

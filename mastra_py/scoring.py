@@ -92,11 +92,15 @@ class ScorerRun(Generic[InputT, OutputT]):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A score with its reason; ``passed`` of its own wins over the threshold."""
+    """A score with its reason; ``passed`` of its own wins over the threshold.
+
+    ``criteria`` are the verdicts it was made of, where it was made of any.
+    """
 
     value: float
     reason: str | None = None
     passed: bool | None = None
+    criteria: tuple[CriterionVerdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +177,7 @@ class ScorerResult:
         analyze: result of that step.
         prompts: what judges were asked, by step.
         judge: what judges did, by step; empty where only functions ran.
-        criteria: the verdicts of a rubric scorer, in the order of its criteria.
+        criteria: the verdicts that the score was made of, say a rubric scorer's, in the order of its criteria.
         error: what went wrong in a step after the score stood.
         run: the run that was scored, as the steps saw it.
     """
@@ -243,7 +247,8 @@ def read_score(value: object) -> Score:
     if score.reason is not None and not isinstance(score.reason, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users write scorers
         msg = f"a reason must be a text or None, got {score.reason!r}"
         raise ValueError(msg)
-    return Score(number if type(number) is int else float(number), score.reason, score.passed)
+    value = number if type(number) is int else float(number)
+    return Score(value, score.reason, score.passed, tuple(score.criteria))
 
 
 def passes(score: Score, threshold: float) -> bool:
@@ -280,7 +285,12 @@ class FunctionScorer:
             msg = f"scorer {self.id!r}: {exc}"
             raise ScorerRunError(msg, scorer_id=self.id, failed_step="generate_score") from exc
         return ScorerResult(
-            run_id=run.run_id, score=score.value, passed=passes(score, 1.0), reason=score.reason, run=run
+            run_id=run.run_id,
+            score=score.value,
+            passed=passes(score, 1.0),
+            reason=score.reason,
+            criteria=score.criteria,
+            run=run,
         )
 
 
@@ -342,7 +352,7 @@ class Verdict:
     Attributes:
         passed: ``True`` complete, ``False`` not, ``None`` where every scorer abstained.
         reason: of the first failed scorer where it failed, of the first passed one where it passed.
-        results: one entry a scorer, in the order given.
+        results: an entry for each scorer that was to run, in the order given.
         timed_out: the check's timeout was reached.
         duration: seconds the check took.
     """

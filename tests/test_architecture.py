@@ -32,6 +32,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("models.base", "results", "_grammar"),
     # 4: the port of processors; what the providers' adapters are made of
     (
+        "models._anthropic_api",
+        "models._anthropic_schema",
         "models._anthropic_wire",
         "models._clients",
         "models._errors",
@@ -39,6 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "models._openai_api",
         "models._openai_chat_wire",
         "models._openai_responses_wire",
+        "models._provider_api",
         "models._reducer",
         "models._sse",
         "models._wire_stream",
@@ -49,6 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 5: providers, processors, options, and the parts of the loop
     (
         "models.anthropic",
+        "models.legacy",
         "models.local",
         "models.openai_chat",
         "models.openai_responses",
@@ -68,9 +72,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_loop.run", "scorers.judge"),
     # 8: what users hold: streams and scorers
     (
+        "scorers._rubric_prompt",
+        "scorers._rubric_reply",
         "scorers.agent_run",
         "scorers.builder",
         "scorers.context",
+        "scorers.criteria",
         "scorers.filter_run",
         "scorers.play",
         "scorers.prompt_step",

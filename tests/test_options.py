@@ -46,6 +46,17 @@ def agent(**options: Any) -> Agent:
         ({"messages": "hello"}, "messages must be a sequence"),
         ({"messages": [{"role": "robot", "content": "x"}]}, "messages[0]"),
         ({"messages": [3]}, "messages[0] is a int"),
+        ({"messages": 5}, "messages must be a sequence"),
+        ({"tools": 5}, "tools must be a list of tools"),
+        ({"tools": lookup}, "write tools=[lookup]"),
+        ({"active_tools": 5}, "active_tools must be a sequence"),
+        ({"stop_when": 5}, "stop_when must be a function"),
+        ({"stop_when": [5]}, "stop_when must be a function"),
+        ({"on_step": 5}, "on_step must be a function"),
+        ({"instructions": 5}, "instructions must be a text"),
+        ({"model_settings": 5}, "model_settings must be ModelSettings"),
+        ({"model_settings": {"temperature": "hot"}}, "temperature must be a finite number"),
+        ({"run_id": 5}, "run_id must be a text"),
     ],
 )
 def test_a_wrong_option_is_raised_by_the_call_of_stream(options: dict[str, Any], complaint: str) -> None:
@@ -82,11 +93,14 @@ def test_there_must_be_something_to_answer(prompt: Any, messages: Any, complaint
         ({"model": 3}, "got int"),
         ({"tools": [lookup, lookup]}, "lookup"),
         ({"defaults": {"max_stps": 3}}, "did you mean 'max_steps'"),
+        ({"defaults": {"max_steps": -1}}, "defaults: max_steps must be a whole number"),
+        ({"defaults": [1]}, "defaults must be a dict"),
+        ({"tools": lookup}, "write tools=[lookup]"),
         ({"max_processor_retries": -1}, "max_processor_retries"),
     ],
 )
 def test_a_wrong_agent_is_refused_at_construction(options: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(UserError, match=complaint):
+    with pytest.raises(UserError, match=re.escape(complaint)):
         Agent(**{"id": "writer", "model": ScriptedModel([]), **options})
 
 
@@ -97,3 +111,38 @@ def test_a_tool_that_depends_on_the_context_is_checked_when_it_is_known() -> Non
 async def test_a_wrong_name_among_dynamic_tools_fails_the_run_before_a_request() -> None:
     with pytest.raises(UserError, match="active_tools names 'nope'"):
         await agent(tools=lambda context: [lookup]).generate("go", active_tools=["nope"])
+
+
+async def test_none_stands_for_an_option_that_is_not_given() -> None:
+    names = ("tools", "active_tools", "stop_when", "on_step", "instructions", "model_settings", "max_steps")
+    with ScriptedModel(["done"]) as model:
+        writer = Agent(id="writer", model=model, tools=None, instructions="Write.", max_processor_retries=2)  # type: ignore[arg-type]
+        await writer.generate("go", messages=None, **dict.fromkeys(names))  # type: ignore[arg-type]
+    assert model.requests[0].system == "Write."
+
+
+async def test_settings_and_tools_of_the_agent_its_defaults_and_the_call_come_together() -> None:
+    def other() -> None:
+        """Other."""
+
+    def third() -> None:
+        """Third."""
+
+    with ScriptedModel(["done"]) as model:
+        writer = Agent(
+            id="writer",
+            model=model,
+            tools=[lookup],
+            model_settings={"temperature": 1, "seed": 1},
+            defaults={"tools": [other], "model_settings": {"seed": 2, "top_p": 0.5}},
+        )
+        await writer.generate("go", tools=[third], model_settings={"top_p": 0.9})
+    (request,) = model.requests
+    assert [t.name for t in request.tools] == ["lookup", "other", "third"]
+    assert (request.settings.temperature, request.settings.seed, request.settings.top_p) == (1, 2, 0.9)
+
+
+@pytest.mark.parametrize("answer", [5, ["a"]])
+async def test_instructions_that_come_out_as_no_text_are_named(answer: Any) -> None:
+    with pytest.raises(UserError, match="instructions of agent 'writer'"):
+        await agent(instructions=lambda context: answer).generate("go")

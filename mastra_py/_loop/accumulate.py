@@ -85,8 +85,7 @@ class ReplyFold:
     @property
     def text(self) -> str:
         """All text so far."""
-        self._close_text()
-        return "".join([p.text for p in self._parts if type(p) is TextPart])
+        return "".join([*[p.text for p in self._parts if type(p) is TextPart], *self._text])
 
     @property
     def shown_text(self) -> str | None:

@@ -92,6 +92,7 @@ class Channel:
         "_limit",
         "_mark",
         "_reader",
+        "_released",
         "_room",
         "_sent",
         "_taken",
@@ -104,6 +105,7 @@ class Channel:
         self.shown_text = False
         self._events: deque[AgentEvent] = deque()
         self._limit: float = limit
+        self._released = False
         self._dropping = False
         self._closed = False
         self._mark = 0
@@ -125,7 +127,7 @@ class Channel:
 
     def retract(self) -> None:
         """Drop the attempt's events that wait in a channel without borders; else the reader has taken them all."""
-        if self._limit == math.inf:
+        if self._released:
             for _ in range(min(self._sent - self._mark, len(self._events))):
                 self._events.pop()
                 self._sent -= 1
@@ -158,7 +160,7 @@ class Channel:
 
     async def drained(self) -> None:
         """Wait until everything is taken and the reader has come back for more."""
-        while self._acked < self._sent and self._limit != math.inf:
+        while self._acked < self._sent and not self._released:
             if self._border is None:
                 self._border = anyio.Event()
             await self._border.wait()
@@ -214,6 +216,7 @@ class Channel:
 
     def release(self, *, drop: bool) -> None:
         """Lift the bound and the borders: nobody paces the run any more. With ``drop`` its events go nowhere."""
+        self._released = True
         self._limit = math.inf
         if drop:
             self._dropping = True

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
-from typing import cast
-
 import anyio.lowlevel
 
 from mastra_py._loop.accumulate import Reply
@@ -109,8 +107,8 @@ async def _steps(run: RunState, out: Out) -> StopReason:
         if stop is None and run.step >= run.spec.max_steps:
             stop = "max_steps"
         result = run.steps[-1]
-        if stop is None and result.completion is not None:
-            await _feed_back(run, result.completion, reply.attempts, out)
+        if stop is None and run.spec.gate is not None and result.completion is not None:
+            await _feed_back(run, run.spec.gate.config, reply.attempts, out)
         await out.emit(
             StepFinished(
                 finish_reason=result.finish_reason,
@@ -246,13 +244,13 @@ def _scorer_error(errored: ScorerVerdict, draft: str) -> ScorerError:
     return error
 
 
-async def _feed_back(run: RunState, verdict: Verdict, attempt: int, out: Out) -> None:
+async def _feed_back(run: RunState, config: TaskCompletion, attempt: int, out: Out) -> None:
     """The draft is rejected and another turn follows: take it back, and say what is to be mended."""
-    gate = cast("Gate", run.spec.gate)
+    verdict = run.attempts[-1].verdict
     if not verdict.with_status("failed"):
         text = NEUTRAL
-    elif gate.config.feedback is not None:
-        text = await consult(gate.config.feedback, run.named("feedback"), verdict, wanted=str)
+    elif config.feedback is not None:
+        text = await consult(config.feedback, run.named("feedback"), verdict, wanted=str)
     else:
         text = feedback_text(verdict)
     run.reject(feedback_message(text))

@@ -122,8 +122,10 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
     pipeline = call.pipeline
     if pipeline is not None:
         pipeline.at(call.step, call.attempts)
+    opened: object = None
     try:
-        async with call.model.stream(request) as events:
+        opened = stream = call.model.stream(request)
+        async with stream as events:
             if pipeline is None or not (pipeline.streams or pipeline.holds):
                 await _relay(call, events, out)
             else:
@@ -141,11 +143,20 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
         else:  # the port promises ModelErrors; whatever else leaves a model is made one
             raise _complete(wrap_exception(exc, provider=call.model.provider, model=call.model.id), call) from exc
     finally:
+        if call.model.profile.legacy:
+            _count_further(call, opened)
         if fold.finished is not None:
             owner = f"failed:{call.owner.partition(':')[2]}" if call.failed else call.owner
             call.ledger.add(owner, fold.finished.usage)
     reply = fold.reply(call.attempts)
     return reply if pipeline is None or held is None else await _release(call, pipeline, reply, held, out)
+
+
+def _count_further(call: ModelCall, opened: object) -> None:
+    """Count the requests of a model that makes failed ones again by itself."""
+    further = max(0, getattr(opened, "requests", 1) - 1)
+    call.attempts += further
+    call.ledger.requests += further
 
 
 def _is_whole(fold: ReplyFold) -> bool:

@@ -80,12 +80,17 @@ async def read_or_ask_again(call: ModelCall, reply: Reply, read: Reader[T], out:
     return Answer(read(reply.text, last=True), reply)
 
 
+def output_words(output: OutputFormat) -> str:
+    """Return the words that tell a model the form of its reply."""
+    schema = json.dumps(output.schema, ensure_ascii=False)
+    return f"Answer with one JSON object that fits this JSON Schema, and with nothing else:\n{schema}"
+
+
 def with_output(request: ModelRequest, output: OutputFormat, model: Model, how: JsonPromptInjection) -> ModelRequest:
     """Return the request with the form of the reply in it, natively or in words."""
     if how is False or (how == "auto" and model.profile.native_output):
         return dataclasses.replace(request, output=output)
-    schema = json.dumps(output.schema, ensure_ascii=False)
-    words = f"Answer with one JSON object that fits this JSON Schema, and with nothing else:\n{schema}"
+    words = output_words(output)
     if how in {True, "system"}:
         return dataclasses.replace(request, system=f"{request.system}\n\n{words}" if request.system else words)
     for index in range(len(request.messages) - 1, -1, -1):

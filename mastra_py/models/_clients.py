@@ -21,7 +21,7 @@ CLOSE_SECONDS = 1.0
 
 
 class SDKClient(Protocol):
-    """What is used of the client of a provider's SDK, ``openai.AsyncOpenAI`` among them."""
+    """What is used of the client of a provider's SDK: ``openai.AsyncOpenAI``, ``anthropic.AsyncAnthropic``."""
 
     @property
     def base_url(self) -> Any: ...
@@ -45,6 +45,13 @@ def openai_sdk() -> Any:
     return openai
 
 
+def anthropic_sdk() -> Any:
+    """Return the module ``anthropic``."""
+    import anthropic
+
+    return anthropic
+
+
 def http_library() -> Any:
     """Return the module ``httpx2``, on which the SDKs stand."""
     import httpx2
@@ -61,6 +68,17 @@ def openai_client(base_url: str | None, api_key: str) -> SDKClient:
         return sdk.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
     return cached_client(("openai", base_url, api_key), make)
+
+
+def anthropic_client(base_url: str, api_key: str) -> SDKClient:
+    """Return this event loop's client of a server that speaks Anthropic's API."""
+
+    def make() -> SDKClient:
+        sdk = anthropic_sdk()
+        http_client = sdk.DefaultAsyncHttpxClient(verify=_ssl_context())
+        return sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
+
+    return cached_client(("anthropic", base_url, api_key), make)
 
 
 def cached_client(key: Hashable, make: Callable[[], ClientT]) -> ClientT:

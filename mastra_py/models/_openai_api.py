@@ -1,95 +1,24 @@
-"""A server that speaks OpenAI's HTTP API: where it is, with which key, and how a request is sent to it.
-
-What the models of this provider share, whichever of its wires they speak.
-"""
+"""OpenAI's HTTP API, and that of the many servers that are compatible with it."""
 
 from __future__ import annotations
 
-import inspect
-import os
-from typing import Any
-from urllib.parse import urlsplit
+from mastra_py.models._clients import SDKClient, openai_client, openai_sdk
+from mastra_py.models._provider_api import ProviderAPI, ProviderFacts
 
-from mastra_py.errors import UserError
-from mastra_py.models._clients import SDKClient, http_library, openai_client, openai_sdk
-from mastra_py.models.base import ModelSettings
+_OPENAI = ProviderFacts(
+    key_variable="OPENAI_API_KEY",
+    url_variable="OPENAI_BASE_URL",
+    official_url="https://api.openai.com/v1",
+    official_hosts=("api.openai.com", ".api.openai.com", ".openai.azure.com"),  # Azure's hosts have its models too
+    client_type="openai.AsyncOpenAI",
+    sdk=openai_sdk,
+    own_client=openai_client,
+)
 
-KEY_VARIABLE = "OPENAI_API_KEY"
-OFFICIAL_URL = "https://api.openai.com/v1"
-_NO_KEY = "no-key"  # local servers want none, and the SDK does not go without
 
-
-class OpenAIAPI:
-    """Where requests go. Nothing is read from the environment before it is needed."""
+class OpenAIAPI(ProviderAPI):
+    """Where requests to OpenAI, or to a server that is compatible with it, go."""
 
     def __init__(self, *, base_url: str | None, api_key: str | None, client: SDKClient | None) -> None:
-        """Take a base URL and a key, or else a client of the SDK that has both.
-
-        Raises:
-            UserError: the URL is none, the client is not an async one, or both are given.
-        """
-        if client is not None and (base_url is not None or api_key is not None):
-            msg = "give either client, or base_url and api_key: a client has its own"
-            raise UserError(msg)
-        if client is not None and not inspect.iscoroutinefunction(getattr(client, "post", None)):
-            msg = f"client must be an openai.AsyncOpenAI, got {type(client).__name__}"
-            raise UserError(msg)
-        if base_url is not None:
-            _check_url(base_url)
-        self._base_url = base_url
-        self._api_key = api_key
-        self._client = client
-
-    @property
-    def base_url(self) -> str:
-        """The URL that requests go to, without a slash at its end."""
-        if self._client is not None:
-            return str(self._client.base_url).rstrip("/")
-        return (self._base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL_URL).rstrip("/")
-
-    @property
-    def is_official(self) -> bool:
-        """Whether OpenAI's own models answer there, on its own or on Azure's hosts."""
-        host = urlsplit(self.base_url).hostname or ""
-        return host == "api.openai.com" or host.endswith((".api.openai.com", ".openai.azure.com"))
-
-    def check(self) -> None:
-        """Check that requests can be sent.
-
-        Raises:
-            UserError: the API key is missing.
-        """
-        if self._client is None and not self._key():
-            msg = f"no API key for {self.base_url}: set the environment variable {KEY_VARIABLE}, or give api_key"
-            raise UserError(msg)
-
-    async def post(self, path: str, body: dict[str, Any], settings: ModelSettings) -> Any:
-        """Send a request, once, and return the ``httpx2.Response`` with its body unread."""
-        client = self._client or openai_client(self.base_url, self._key())
-        options: dict[str, Any] = {"max_retries": 0}
-        if settings.extra_headers:
-            options["headers"] = dict(settings.extra_headers)
-        if settings.timeout is not None:
-            options["timeout"] = settings.timeout
-        return await client.post(
-            path,
-            body=body,
-            cast_to=http_library().Response,
-            options=options,
-            stream=True,
-            stream_cls=openai_sdk().AsyncStream[object],
-        )
-
-    def _key(self) -> str:
-        return self._api_key or os.environ.get(KEY_VARIABLE) or ("" if self.is_official else _NO_KEY)
-
-
-def _check_url(base_url: str) -> None:
-    try:
-        url = urlsplit(base_url)
-        sound = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-    except ValueError:
-        sound = False
-    if not sound:
-        msg = f"base_url must be an http or https URL such as {OFFICIAL_URL!r}, got {base_url!r}"
-        raise UserError(msg)
+        """Take a base URL and a key, or else an ``openai.AsyncOpenAI`` that has both; as :class:`ProviderAPI`."""
+        super().__init__(_OPENAI, base_url=base_url, api_key=api_key, client=client)

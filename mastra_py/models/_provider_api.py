@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 import os
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from mastra_py.errors import UserError
@@ -18,24 +20,35 @@ from mastra_py.models.base import ModelSettings
 _NO_KEY = "no-key"  # local servers want none, and the SDKs do not go without
 
 
-class ProviderAPI:
-    """Where requests go. Nothing is read from the environment before it is needed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderFacts:
+    """What sets a provider's API apart from another's.
 
-    A provider names itself in the class variables and gives ``_sdk``, its SDK, and ``_own_client``, this event loop's
-    client of it.
+    Attributes:
+        key_variable: the environment variable of the API key.
+        url_variable: the environment variable of the base URL.
+        official_url: where the provider itself is.
+        official_hosts: where its own models answer; a name that begins with a dot stands for all hosts under it.
+        client_type: what a client of the user's own has to be.
+        sdk: returns the SDK, and imports it on first use.
+        own_client: returns this event loop's client for a base URL and a key.
     """
 
-    key_variable: ClassVar[str]
-    """The environment variable of the API key."""
-    url_variable: ClassVar[str]
-    """The environment variable of the base URL."""
-    official_url: ClassVar[str]
-    official_hosts: ClassVar[tuple[str, ...]]
-    """Where the provider's own models answer; a name that begins with a dot stands for all hosts under it."""
-    client_type: ClassVar[str]
-    """What a user's own client is called."""
+    key_variable: str
+    url_variable: str
+    official_url: str
+    official_hosts: tuple[str, ...]
+    client_type: str
+    sdk: Callable[[], Any]
+    own_client: Callable[[str, str], SDKClient]
 
-    def __init__(self, *, base_url: str | None, api_key: str | None, client: SDKClient | None) -> None:
+
+class ProviderAPI:
+    """Where requests go. Nothing is read from the environment before it is needed."""
+
+    def __init__(
+        self, facts: ProviderFacts, *, base_url: str | None, api_key: str | None, client: SDKClient | None
+    ) -> None:
         """Take a base URL and a key, or else a client of the SDK that has both.
 
         Raises:
@@ -45,10 +58,11 @@ class ProviderAPI:
             msg = "give either client, or base_url and api_key: a client has its own"
             raise UserError(msg)
         if client is not None and not inspect.iscoroutinefunction(getattr(client, "post", None)):
-            msg = f"client must be an {self.client_type}, got {type(client).__name__}"
+            msg = f"client must be an {facts.client_type}, got {type(client).__name__}"
             raise UserError(msg)
         if base_url is not None:
-            self._check_url(base_url)
+            _check_url(base_url, facts.official_url)
+        self._facts = facts
         self._base_url = base_url
         self._api_key = api_key
         self._client = client
@@ -58,13 +72,13 @@ class ProviderAPI:
         """The URL that requests go to, without a slash at its end."""
         if self._client is not None:
             return str(self._client.base_url).rstrip("/")
-        return (self._base_url or os.environ.get(self.url_variable) or self.official_url).rstrip("/")
+        return (self._base_url or os.environ.get(self._facts.url_variable) or self._facts.official_url).rstrip("/")
 
     @property
     def is_official(self) -> bool:
         """Whether the provider's own models answer there."""
         host = urlsplit(self.base_url).hostname or ""
-        return any(host.endswith(known) if known[0] == "." else host == known for known in self.official_hosts)
+        return any(host.endswith(known) if known[0] == "." else host == known for known in self._facts.official_hosts)
 
     def check(self) -> None:
         """Check that requests can be sent.
@@ -73,12 +87,13 @@ class ProviderAPI:
             UserError: the API key is missing.
         """
         if self._client is None and not self._key():
-            msg = f"no API key for {self.base_url}: set the environment variable {self.key_variable}, or give api_key"
+            variable = self._facts.key_variable
+            msg = f"no API key for {self.base_url}: set the environment variable {variable}, or give api_key"
             raise UserError(msg)
 
     async def post(self, path: str, body: dict[str, Any], settings: ModelSettings) -> Any:
         """Send a request, once, and return the ``httpx2.Response`` with its body unread."""
-        client = self._client or self._own_client(self.base_url, self._key())
+        client = self._client or self._facts.own_client(self.base_url, self._key())
         options: dict[str, Any] = {"max_retries": 0}
         if settings.extra_headers:
             options["headers"] = dict(settings.extra_headers)
@@ -90,24 +105,19 @@ class ProviderAPI:
             cast_to=http_library().Response,
             options=options,
             stream=True,
-            stream_cls=self._sdk().AsyncStream[object],
+            stream_cls=self._facts.sdk().AsyncStream[object],
         )
 
-    def _sdk(self) -> Any:
-        raise NotImplementedError
-
-    def _own_client(self, base_url: str, api_key: str) -> SDKClient:
-        raise NotImplementedError
-
     def _key(self) -> str:
-        return self._api_key or os.environ.get(self.key_variable) or ("" if self.is_official else _NO_KEY)
+        return self._api_key or os.environ.get(self._facts.key_variable) or ("" if self.is_official else _NO_KEY)
 
-    def _check_url(self, base_url: str) -> None:
-        try:
-            url = urlsplit(base_url)
-            sound = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
-        except ValueError:
-            sound = False
-        if not sound:
-            msg = f"base_url must be an http or https URL such as {self.official_url!r}, got {base_url!r}"
-            raise UserError(msg)
+
+def _check_url(base_url: str, example: str) -> None:
+    try:
+        url = urlsplit(base_url)
+        sound = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+    except ValueError:
+        sound = False
+    if not sound:
+        msg = f"base_url must be an http or https URL such as {example!r}, got {base_url!r}"
+        raise UserError(msg)

@@ -102,10 +102,16 @@ class ModelProfile:
     Attributes:
         native_output: takes a JSON Schema that its reply has to fit.
         max_tokens_field: what the wire calls the limit of the reply (OpenAI's newer models refuse the old name).
+        default_max_tokens: limit of the reply where the settings name none, in tokens; only for wires that want one.
+        legacy: takes text and gives text, no tools, and makes failed requests again by itself, so that error processors
+            are not asked. A reply may take several requests; the context manager that ``stream`` returns counts them as
+            ``requests``.
     """
 
     native_output: bool = True
     max_tokens_field: str = "max_tokens"
+    default_max_tokens: int = 4096
+    legacy: bool = False
 
 
 @runtime_checkable

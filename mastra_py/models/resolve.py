@@ -36,6 +36,12 @@ def _openai_chat(name: str) -> Model:
     return OpenAIChatModel(name)
 
 
+def _anthropic(name: str) -> Model:
+    from mastra_py.models.anthropic import AnthropicModel
+
+    return AnthropicModel(name)
+
+
 def _local(name: str) -> Model:
     from mastra_py.models.local import local_model
 
@@ -45,5 +51,6 @@ def _local(name: str) -> Model:
 _PREFIXES: Mapping[str, Callable[[str], Model]] = {
     "openai": _openai_chat,
     "openai-chat": _openai_chat,
+    "anthropic": _anthropic,
     "local": _local,
 }

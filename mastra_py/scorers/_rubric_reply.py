@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -49,6 +49,7 @@ RUBRIC_FORMAT = OutputFormat(
 
 _ONE_OR_ZERO = re.compile(r"([01])(?:\.0+)?")
 _SHOWN_CHARS = 60
+_SHOWN_PROBLEMS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,17 @@ class RubricReader:
         open_ids = [own_id for own_id in self._criteria if self._findings.get(own_id) is None]
         if last:
             if len(open_ids) == len(self._criteria):
-                msg = "; ".join([*problems, "it has no clear verdict on any criterion"])
+                msg = "; ".join([*problems[:_SHOWN_PROBLEMS], "it has no clear verdict on any criterion"])
                 raise Unusable(msg)
         elif problems or open_ids:
-            if open_ids:
-                problems.append(f"verdicts are missing on {_listed(open_ids)}; those on the other criteria are kept")
-            raise Unusable("; ".join(problems))
+            raise Unusable("; ".join([*problems[:_SHOWN_PROBLEMS], *self._asked_for(open_ids)]))
         return RubricVerdict(tuple([self._verdict(own_id) for own_id in self._criteria]), self._assessment)
+
+    def _asked_for(self, open_ids: Sequence[str]) -> Iterator[str]:
+        if open_ids:
+            yield f"verdicts are missing on {_listed(open_ids)}"
+        if len(open_ids) < len(self._criteria):
+            yield "the other verdicts are kept"
 
     def _take(self, text: str) -> list[str]:
         """Take in what a reply says, and return what is wrong with it."""
@@ -145,10 +150,13 @@ class RubricReader:
 def _read_reply(text: str) -> dict[str, Any]:
     _, source = read_json_reply(text)
     rest = text.rpartition(source)[2]
-    if "{" in rest and '"satisfied"' in rest:  # a later verdict that was cut off: an earlier one does not stand in
+    if "{" in rest and "satisfied" in rest:  # later verdicts that are cut off: earlier ones do not stand in for them
         msg = "its last JSON object is cut off or broken"
         raise Unusable(msg)
-    value = _DECODER.decode(source)
+    try:
+        value = _DECODER.decode(source)
+    except RecursionError:
+        value = None
     if not isinstance(value, dict) or not isinstance(cast("dict[str, Any]", value).get("criteria"), list):
         msg = 'it has to be a JSON object with a list under "criteria"'
         raise Unusable(msg)
@@ -188,7 +196,7 @@ def _instead(entry: Mapping[str, Any]) -> str:
     if "satisfied" not in entry:
         return ", and is missing"
     value = entry["satisfied"]
-    return ", once" if value is _CONTRADICTION else f", not {json.dumps(value)[:_SHOWN_CHARS]}"
+    return f", not {json.dumps(value, default=repr)[:_SHOWN_CHARS]}"
 
 
 def _agreed(findings: Sequence[_Finding | None]) -> _Finding | None:
@@ -207,8 +215,14 @@ def _listed(ids: Iterable[str]) -> str:
     return ", ".join([json.dumps(own_id, ensure_ascii=False) for own_id in ids])
 
 
-_CONTRADICTION: Any = object()
-"""Stands for the value of a key that an object has twice, with different values."""
+class _Contradiction:
+    """Stands for the value of a key that an object has twice, with different values."""
+
+    def __repr__(self) -> str:
+        return "two different values"
+
+
+_CONTRADICTION: Any = _Contradiction()
 
 
 def _read_object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from mastra_py.messages import MessageLike
 from mastra_py.scorers.agent_run import as_agent_run
 from mastra_py.scorers.context import AnalyzeT_co, PreprocessT_co, ReasonContext, StepContext
 from mastra_py.scorers.judge import JudgeLike, check_judge
-from mastra_py.scorers.play import BoundStep, Play, StepName
-from mastra_py.scorers.prompt_step import BoundPromptStep, PromptStep, bind_prompt_step
+from mastra_py.scorers.play import BoundStep, JudgedStep, Play, StepName
+from mastra_py.scorers.prompt_step import PromptStep, bind_prompt_step
 from mastra_py.scoring import (
     AgentRunInput,
     AgentRunOutput,
@@ -181,7 +181,7 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
             msg = f"scorer {self.id!r} has no generate_score step; add one with .generate_score(fn)"
             raise UserError(msg)
         for step in self.steps.values():
-            if isinstance(step, BoundPromptStep):
+            if isinstance(step, JudgedStep):
                 step.require_ready()
 
     @overload

@@ -81,17 +81,17 @@ _FIELDS = ("description", "required", "id")
 
 
 def parse_rubric(rubric: RubricLike) -> tuple[RubricCriterion, ...]:
-    """Read a rubric.
+    r"""Read a rubric.
 
     A text is a checklist with one required criterion a line. Of a line one list marker (``-``, ``*``, ``•``, ``1.``,
-    ``1)``) is stripped, and after a marker one checkbox (``[ ]``, ``[x]``); each only where white space follows, so that
-    ``-5 degrees``, ``3.14`` and ``**Must**`` stay whole. Blank lines are left out.
+    ``1)``) is stripped, and after a marker one checkbox (``[ ]``, ``[x]``); each only where white space follows, so
+    that ``-5 degrees``, ``3.14`` and ``**Must**`` stay whole. Blank lines are left out.
 
     In a list, descriptions are taken as they are.
 
     Example::
 
-        parse_rubric("- All tests pass\\n- [ ] The function is named find_duplicates")
+        parse_rubric("- All tests pass\n- [ ] The function is named find_duplicates")
         parse_rubric(["Has an analysis", {"description": "Cites its sources", "required": False}])
 
     Raises:
@@ -105,8 +105,8 @@ def read_rubric(rubric: object, where: str) -> tuple[RubricCriterion, ...]:
     if isinstance(rubric, str):
         lines = [_without_marker(line) for line in rubric.split("\n")]
         return tuple([RubricCriterion(line) for line in lines if line])
-    if not isinstance(rubric, Sequence) or isinstance(rubric, bytes | bytearray | memoryview):
-        kind = type(rubric).__name__
+    kind = type(rubric).__name__
+    if not isinstance(rubric, Sequence) or isinstance(rubric, bytes | bytearray):
         msg = f"{where} must be a text with one criterion a line, or a list of criteria; got {kind}: {rubric!r}"
         raise UserError(msg)
     items = cast("Sequence[object]", rubric)

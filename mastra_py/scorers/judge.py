@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, cast
 
-import anyio
 from typing_extensions import TypeVar
 
 from mastra_py._loop.channel import NullOut
-from mastra_py._loop.ledger import CURRENT, Ledger
+from mastra_py._loop.ledger import CURRENT, Account, Ledger, charge
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, Pipeline, check_processors
 from mastra_py._loop.step import ModelCall
-from mastra_py._loop.structured import JsonPromptInjection, Reader, ask, with_output
+from mastra_py._loop.structured import JsonPromptInjection, Reader, ask, output_words, with_output
 from mastra_py._output import OutputFormat, Unusable
 from mastra_py._read_options import whole_number
-from mastra_py.errors import JudgeError, OutputValidationError, UserError
+from mastra_py.errors import JudgeError, OutputValidationError, TripWire, UserError
 from mastra_py.messages import Message
 from mastra_py.models.base import Model, ModelRequest, ModelSettings, read_settings
 from mastra_py.models.resolve import resolve_model
-from mastra_py.options import DEFAULT_PROCESSOR_RETRIES
+from mastra_py.options import retry_cap
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor, ProcessorContext
 from mastra_py.scoring import JudgeAgent, JudgeRecord, ScorerRun
 
@@ -67,9 +67,13 @@ class Judge:
     def __post_init__(self) -> None:
         if self.model is not None:
             object.__setattr__(self, "model", resolve_model(self.model))
-        how = self.json_prompt_injection
-        if how not in {None, "auto", "system", "inline", True, False}:
+        how = cast("object", self.json_prompt_injection)
+        if how is not None and not isinstance(how, bool) and how not in ("auto", "system", "inline"):
             msg = f"Judge json_prompt_injection must be 'auto', 'system', 'inline' or a bool, got {how!r}"
+            raise UserError(msg)
+        instructions = cast("object", self.instructions)
+        if instructions is not None and not isinstance(instructions, str):
+            msg = f"Judge instructions must be a text, got {instructions!r}"
             raise UserError(msg)
         for name, methods in (
             ("input_processors", INPUT_METHODS),
@@ -82,7 +86,8 @@ class Judge:
         if self.max_processor_retries is not None:
             whole_number(self.max_processor_retries, "Judge max_processor_retries", least=0)
         if self.model_settings is not None:
-            object.__setattr__(self, "model_settings", read_settings(self.model_settings))
+            settings = read_settings(self.model_settings, "Judge model_settings")
+            object.__setattr__(self, "model_settings", settings)
 
     def over(self, base: Judge) -> Judge:
         """Return ``base`` with the fields that this judge sets in their place."""
@@ -108,9 +113,9 @@ def check_judge(judge: object, where: str) -> JudgeLike | None:
     Raises:
         UserError: it is neither a :class:`Judge` nor an agent.
     """
-    if judge is None or isinstance(judge, Judge | JudgeAgent):
+    if judge is None or (isinstance(judge, Judge | JudgeAgent) and not isinstance(judge, type)):
         return judge
-    msg = f"{where}: judge must be a Judge or an Agent, got {type(judge).__name__}"
+    msg = f"{where}: judge must be a Judge or an Agent, got {judge!r}"
     raise UserError(msg)
 
 
@@ -123,13 +128,11 @@ def require_ready(judge: JudgeLike | None, where: str) -> JudgeLike:
     if judge is None:
         msg = f"{where} is a prompt and needs a judge: give the scorer or the step judge=Judge(model=, instructions=)"
         raise UserError(msg)
-    if not isinstance(judge, Judge):
-        return judge
-    missing = [name for name in ("model", "instructions") if not getattr(judge, name)]
+    missing = [name for name in ("model", "instructions") if isinstance(judge, Judge) and not getattr(judge, name)]
     if missing:
         msg = f"{where} is a prompt, and its judge has no {' and no '.join(missing)}"
         raise UserError(msg)
-    check = getattr(judge.model, "check", None)
+    check = getattr(getattr(judge, "model", None), "check", None)
     if check is not None:
         check()
     return judge
@@ -146,6 +149,11 @@ class Question(Generic[T]):
     run: ScorerRun[Any, Any]
     format: OutputFormat | None = None
 
+    @property
+    def owner(self) -> str:
+        """The key under which the judge's usage is counted."""
+        return f"judge:{self.scorer_id}"
+
 
 @dataclass(slots=True)
 class Bench:
@@ -161,19 +169,16 @@ class Bench:
             RunError: it could not be asked, after its own retries.
         """
         asking = _AskedModel(judge, question) if isinstance(judge, Judge) else _AskedAgent(judge, question)
-        begin = anyio.current_time()
+        begin = time.monotonic()
         error: BaseException | None = None
         try:
             return await asking.answer()
         except BaseException as exc:
             error = exc
             raise
-        finally:
-            record = asking.record(anyio.current_time() - begin, error)
-            self.records[question.step] = record
-            ledger = CURRENT.get()
-            if ledger is not None:
-                ledger.absorb(asking.ledger, f"judge:{question.scorer_id}")
+        finally:  # a judge that failed, or was cancelled, has spent all the same
+            self.records[question.step] = asking.record(time.monotonic() - begin, error)
+            charge(asking.ledger)
 
 
 class _Asked(Generic[T]):
@@ -183,11 +188,20 @@ class _Asked(Generic[T]):
         self.question = question
         self.model = model
         self.ledger = Ledger()
-        self.asks = 1
         self.output: str | None = None
 
     async def answer(self) -> T:
         raise NotImplementedError  # pragma: no cover -- both kinds have their own
+
+    def read(self, text: str, *, last: bool) -> T:
+        """Read a reply; it is the judge's last word until there is another one."""
+        self.output = text
+        return self.question.read(text, last=last)
+
+    def no_verdict(self, cause: Exception) -> JudgeError:
+        where = f"scorer {self.question.scorer_id!r}, step {self.question.step}"
+        msg = f"{where}: the judge gave no usable reply, also after a re-ask: {cause}"
+        return JudgeError(msg, raw_text=self.output)
 
     def record(self, duration: float, error: BaseException | None) -> JudgeRecord:
         usage = self.ledger.total()
@@ -197,7 +211,7 @@ class _Asked(Generic[T]):
             output=self.output,
             model=self.model.id if self.model else None,
             provider=self.model.provider if self.model else None,
-            attempts=self.asks,
+            attempts=1 + self.ledger.re_asks,
             model_calls=usage.requests,
             usage=usage,
             duration=duration,
@@ -211,7 +225,14 @@ class _AskedModel(_Asked[T]):
         self._judge = judge
 
     async def answer(self) -> T:
-        question, judge, model = self.question, self._judge, cast("Model", self.model)
+        call = await self._call(cast("Model", self.model))
+        try:
+            return (await ask(call, self.read, NullOut())).value
+        except Unusable as exc:
+            raise self.no_verdict(exc) from exc
+
+    async def _call(self, model: Model) -> ModelCall:
+        judge, question = self._judge, self.question
         pipeline = self._pipeline()
         messages: tuple[Message, ...] = (Message("user", question.prompt),)
         if pipeline is not None:
@@ -223,73 +244,67 @@ class _AskedModel(_Asked[T]):
             how = "auto" if judge.json_prompt_injection is None else judge.json_prompt_injection
             request = with_output(request, question.format, model, how)
         processors = tuple(judge.error_processors or ())
-        cap = DEFAULT_PROCESSOR_RETRIES if judge.max_processor_retries is None else judge.max_processor_retries
-        call = ModelCall(
+        return ModelCall(
             model=model,
             request=request,
-            owner=f"judge:{question.scorer_id}",
+            owner=question.owner,
             ledger=self.ledger,
             error_processors=processors,
-            max_retries=cap if processors else 0,
+            max_retries=retry_cap(judge.max_processor_retries, processors, model),
             run_id=question.run.run_id,
             request_context=question.run.request_context,
             pipeline=pipeline,
         )
-        try:
-            answer = await ask(call, question.read, NullOut())
-        except Unusable as exc:
-            self.asks, self.output = 2, call.fold.text
-            raise _no_verdict(question, exc, self.output) from exc
-        self.asks, self.output = answer.asks, answer.reply.text
-        return answer.value
 
     def _pipeline(self) -> Pipeline | None:
-        judge, question = self._judge, self.question
-        if not judge.input_processors and not judge.output_processors:
+        inputs, outputs = tuple(self._judge.input_processors or ()), tuple(self._judge.output_processors or ())
+        if not inputs and not outputs:
             return None
-        context = ProcessorContext(
-            run_id=question.run.run_id,
-            owner_id=f"judge:{question.scorer_id}",
-            request_context=question.run.request_context,
-        )
-        return Pipeline(tuple(judge.input_processors or ()), tuple(judge.output_processors or ()), context)
+        run = self.question.run
+        context = ProcessorContext(run_id=run.run_id, owner_id=self.question.owner, request_context=run.request_context)
+        return Pipeline(inputs, outputs, context)
 
 
 class _AskedAgent(_Asked[T]):
-    """An agent as judge: its own instructions, tools, error processors and cap are its own business."""
+    """An agent as judge: its own instructions, tools, error processors and cap are its own business.
+
+    It validates its reply, and asks once more, itself; what it did and spent it enters in our ledger. One re-ask is
+    all there is, so a reply that it has asked for twice is read as the last one.
+    """
 
     def __init__(self, agent: JudgeAgent, question: Question[T]) -> None:
         super().__init__(question, getattr(agent, "model", None))
         self._agent = agent
 
     async def answer(self) -> T:
+        question = self.question
+        text = await self._generate(question.prompt, question.format)
+        last = self.ledger.re_asks > 0
         try:
-            return self.question.read(await self._generate(self.question.prompt), last=False)
+            return self.read(text, last=last)
         except Unusable as exc:
+            if last:
+                raise self.no_verdict(exc) from exc
             complaint = str(exc)
-        self.asks = 2
-        prompt = f"{self.question.prompt}\n\nYour last reply cannot be used: {complaint}"
+        self.ledger.re_asks += 1
+        form = "" if question.format is None else f" {output_words(question.format)}"
+        prompt = f"{question.prompt}\n\nYour last reply cannot be used: {complaint}{form}"
         try:
-            return self.question.read(await self._generate(prompt), last=True)
+            return self.read(await self._generate(prompt, None), last=True)
         except Unusable as exc:
-            raise _no_verdict(self.question, exc, self.output or "") from exc
+            raise self.no_verdict(exc) from exc
 
-    async def _generate(self, prompt: str) -> str:
-        form = self.question.format
+    async def _generate(self, prompt: str, form: OutputFormat | None) -> str:
         options: dict[str, Any] = {} if form is None else {"output": form.schema}
+        ours = CURRENT.set(Account(self.ledger, self.question.owner))
         try:
             result = await self._agent.generate(prompt, request_context=self.question.run.request_context, **options)
-        except OutputValidationError as exc:  # the agent has asked its model again itself
-            self.asks, self.output = 2, exc.text
-            raise _no_verdict(self.question, exc, exc.text) from exc
-        self.ledger.requests += result.usage.requests
-        self.ledger.add("agent", result.usage)
-        output: str = result.text if form is None else json.dumps(result.output)
-        self.output = output
-        return output
-
-
-def _no_verdict(question: Question[Any], cause: Exception, text: str) -> JudgeError:
-    where = f"scorer {question.scorer_id!r}, step {question.step}"
-    msg = f"{where}: the judge gave no usable reply, also after a re-ask: {cause}"
-    return JudgeError(msg, raw_text=text)
+        except OutputValidationError as exc:  # it does not fit the schema, which is stricter than the reader
+            self.ledger.re_asks = max(1, self.ledger.re_asks)
+            return exc.text
+        finally:
+            CURRENT.reset(ours)
+        tripped: TripWire | None = getattr(result, "tripwire", None)
+        if tripped is not None:
+            raise tripped
+        return result.text if form is None else json.dumps(result.output)

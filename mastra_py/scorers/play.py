@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from mastra_py._loop.callbacks import resolve
 from mastra_py.errors import ScorerRunError, TripWire, UserError
 from mastra_py.scorers.context import ReasonContext, StepContext, StepResults
 from mastra_py.scorers.judge import Bench
-from mastra_py.scorers.prompt_step import BoundPromptStep
 from mastra_py.scoring import NotScorable, ScorerResult, ScorerRun, passes, read_score
 
 StepName = Literal["preprocess", "analyze", "generate_score", "generate_reason"]
 
-BoundStep: TypeAlias = Callable[[Any], object] | BoundPromptStep
-"""A function of the context, or a prompt step that its judge answers."""
+
+@runtime_checkable
+class JudgedStep(Protocol):
+    """The port of a step that a judge answers."""
+
+    def require_ready(self) -> None:
+        """Raise a ``UserError`` where its judge cannot be asked."""
+        ...
+
+    async def __call__(self, ctx: StepContext[Any, Any, Any, Any], bench: Bench, /) -> Any:
+        """Ask the judge on ``bench`` and return the step's result."""
+        ...
+
+
+BoundStep: TypeAlias = Callable[[Any], object] | JudgedStep
+"""A function of the context, or a step that a judge answers."""
 
 _SCORING_STEPS: tuple[StepName, ...] = ("preprocess", "analyze", "generate_score")
 
@@ -57,7 +70,7 @@ class Play:
 
     async def _answer(self, name: StepName, ctx: StepContext[Any, Any, Any, Any]) -> object:
         step = self.steps[name]
-        if isinstance(step, BoundPromptStep):
+        if isinstance(step, JudgedStep):
             return await step(ctx, self.bench)
         return await resolve(step(ctx))
 
@@ -69,7 +82,8 @@ class Play:
         if name != "generate_score":
             return replace(result, **{name: value})
         score = read_score(value)
-        return replace(result, score=score.value, passed=passes(score, self.threshold), reason=score.reason)
+        passed = passes(score, self.threshold)
+        return replace(result, score=score.value, passed=passed, reason=score.reason, criteria=score.criteria)
 
     async def _explain(self, result: ScorerResult) -> ScorerResult:
         """Run ``generate_reason``. Whatever becomes of it, the score that exists is kept."""
