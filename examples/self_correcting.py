@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -26,9 +27,12 @@ from rich.text import Text
 
 from mastra_py import Agent, AgentResult, MastraError, ModelSettings, Score, ScorerRun, TaskCompletion, Verdict
 from mastra_py.events import OutputSuperseded, StepStarted, TaskCompletionChecked, TextDelta, TextEnd
+from mastra_py.models import ModelRequest
+from mastra_py.processors import ProcessorContext
 
 LOCAL = "local/smollm2"
 TASK = "Write one short sentence about green tea."
+AGAIN = "Write a very short sentence about green tea, at most ten words."
 MAX_WORDS = 16
 MAX_STEPS = 20
 
@@ -53,9 +57,26 @@ def form(run: ScorerRun) -> Score:
 
 
 def feedback(verdict: Verdict) -> str:
-    """Say in a few words what is wrong: the smaller the model, the shorter."""
+    """Say in a few words what is wrong and what is wanted: the smaller the model, the shorter."""
     reasons = "; ".join(entry.reason or entry.scorer_name for entry in verdict.with_status("failed"))
-    return f"Not accepted yet: {reasons}. {TASK}"
+    return f"{reasons}. {AGAIN}"
+
+
+class FreshStart:
+    """Shows a very small model only the newest message: it would copy the drafts that stand before.
+
+    An input processor: the history keeps everything, and only what is sent is shorter. Each step draws with a seed of
+    its own, else the same words would give the same draft.
+    """
+
+    id = "fresh-start"
+
+    def process_input_step(self, request: ModelRequest, ctx: ProcessorContext) -> ModelRequest:
+        """Return the request with its last message alone."""
+        settings = request.settings
+        if settings.seed is not None:
+            settings = replace(settings, seed=1000 * settings.seed + ctx.step)
+        return replace(request, messages=request.messages[-1:], settings=settings)
 
 
 class Screen:
@@ -109,8 +130,10 @@ class Screen:
 
 def writer(model: str) -> Agent:
     """Return the agent."""
-    settings = ModelSettings(temperature=0.7, max_output_tokens=60) if model.startswith("local/") else None
-    return Agent(id="writer", model=model, model_settings=settings)
+    if not model.startswith("local/"):
+        return Agent(id="writer", model=model)
+    settings = ModelSettings(temperature=1.0, max_output_tokens=160)
+    return Agent(id="writer", model=model, model_settings=settings, input_processors=[FreshStart()])
 
 
 async def run_once(agent: Agent, seed: int, screen: Screen) -> AgentResult:

@@ -58,8 +58,6 @@ from mastra_py.scorers.criteria import RubricCriterion, parse_rubric
 from mastra_py.scorers.filter_run import filter_run
 from mastra_py.scorers.judge import Judge
 from mastra_py.scorers.prompt_step import PromptStep
-from mastra_py.scorers.judge import Judge
-from mastra_py.scorers.prompt_step import PromptStep
 from mastra_py.scorers.rubric import create_rubric_scorer
 from mastra_py.scoring import (
     AgentRunInput,
@@ -94,7 +92,6 @@ __all__ = [
     "FilePart",
     "ImagePart",
     "Judge",
-    "Judge",
     "JudgeError",
     "LegacyModel",
     "MastraError",
@@ -106,7 +103,6 @@ __all__ = [
     "NotScorable",
     "OutputValidationError",
     "OverloadedError",
-    "PromptStep",
     "PromptStep",
     "QuotaError",
     "RateLimitError",

@@ -58,6 +58,10 @@ class OutputType(Generic[T]):
             source = json.dumps(value[WRAPPER])
         return self.validate(source)
 
+    def may_have(self, name: str) -> bool:
+        """Return whether a value may have a field ``name``, or is no object at all."""
+        return self.wrapped or name in _root(self.format.schema).get("properties", {name: {}})
+
     def peek(self, text: bytes) -> Any:
         """Return the value in the beginning of a reply, not validated; ``None`` where there is none yet."""
         start = text.find(b"{")
@@ -130,8 +134,12 @@ def _wrapped(schema: dict[str, Any], name: str, validate: Callable[[str], Any]) 
 
 
 def _is_object(schema: Mapping[str, Any]) -> bool:
+    return _root(schema).get("type") == "object"
+
+
+def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    return schema.get("$defs", {}).get(name, schema).get("type") == "object"
+    return schema.get("$defs", {}).get(name, schema)
 
 
 def _problems(error: ValidationError) -> str:

@@ -219,8 +219,9 @@ class Scorer(Protocol):
 class JudgeAgent(Protocol):
     """The port of an agent that judges: an ``Agent`` is one."""
 
-    async def generate(self, prompt: Any = None, /, **options: Any) -> Any:
-        """Answer ``prompt``; with ``output=`` in that form."""
+    @property
+    def generate(self) -> Callable[..., Awaitable[Any]]:
+        """Async function of a prompt and options that answers it; with ``output=`` in that form."""
         ...
 
 

@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "models._anthropic_api",
         "models._anthropic_schema",
+        "models._anthropic_turns",
         "models._anthropic_wire",
         "models._clients",
         "models._errors",

@@ -13,7 +13,7 @@ import pytest
 from support.vector_notation import UnknownNotationError, load_vectors
 from support.vector_scorer import expected, in_function_mode, play
 
-from mastra_py.errors import ScorerRunError, TripWire, UserError
+from mastra_py.errors import RunError, ScorerRunError, TripWire, UserError
 from mastra_py.messages import Message, TextPart
 from mastra_py.scorers import ReasonContext, StepContext, StepScorer, create_scorer
 from mastra_py.scoring import (

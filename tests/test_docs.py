@@ -29,18 +29,24 @@ from mastra_py import (
     AgentResult,
     AgentRunInput,
     ApiErrorContext,
+    Judge,
     ModelSettings,
+    PromptStep,
     RetryMatcher,
+    RubricCriterion,
     RunOptions,
     ScorerRun,
     StreamErrorRetryProcessor,
     TaskCompletion,
     Tool,
     ToolContext,
+    create_rubric_scorer,
     errors,
     filter_run,
 )
 from mastra_py.events import AgentEvent, StopReason
+from mastra_py.processors import ProcessorContext
+from mastra_py.scoring import JudgeRecord
 from mastra_py.testing import Turn, api_error
 
 ROOT = Path(__file__).parent.parent
@@ -161,6 +167,12 @@ def parameters(function: Any) -> set[str]:
         ("docs/gate.md", "What a scorer sees", fields(AgentRunInput)),
         ("docs/scorers.md", "The run", fields(ScorerRun)),
         ("docs/scorers.md", "Giving a scorer less to read", parameters(filter_run)),
+        ("docs/rubrics.md", "Criteria", fields(RubricCriterion)),
+        ("docs/rubrics.md", "Options", parameters(create_rubric_scorer)),
+        ("docs/judges.md", "The judge", fields(Judge)),
+        ("docs/judges.md", "The prompt", fields(PromptStep)),
+        ("docs/judges.md", "The evidence", fields(JudgeRecord)),
+        ("docs/processors.md", "The context", fields(ProcessorContext)),
         ("docs/retries.md", "Options", parameters(StreamErrorRetryProcessor)),
         ("docs/retries.md", "Matchers", fields(RetryMatcher)),
         ("docs/retries.md", "A processor of your own", fields(ApiErrorContext)),

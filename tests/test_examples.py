@@ -42,9 +42,13 @@ def test_the_examples_are_there() -> None:
     assert STORIES == [
         "conversation.py",
         "gate_and_feedback.py",
+        "judge_scorer.py",
+        "processors.py",
         "retry_processor.py",
+        "rubric.py",
         "starlette_endpoint.py",
         "streaming_text.py",
+        "structured_output.py",
         "tools.py",
     ]
 

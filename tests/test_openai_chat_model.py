@@ -1,9 +1,7 @@
 from __future__ import annotations
 
-import email.utils
 import gzip
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,10 @@ import httpx2
 import openai
 import pytest
 from support.http_server import WIRE, HTTPServer, Reply, chunks, one_byte_at_a_time, sse
+from support.wire_cases import case_name, check_reply, load_case, reply_of, wire_cases
 
 from mastra_py.errors import ModelError, ModelTimeoutError, StreamError, UserError
-from mastra_py.events import ModelEvent, ModelFinished, ReasoningDelta, TextDelta, ToolCall
+from mastra_py.events import ModelEvent, ModelFinished, TextDelta, ToolCall
 from mastra_py.messages import Message, ToolCallPart, ToolResultPart, Usage
 from mastra_py.models import Model, ModelProfile, ModelRequest, ModelSettings, OpenAIChatModel
 from mastra_py.models._wire_stream import DRAIN_SECONDS
@@ -57,75 +56,22 @@ def text_of(events: Sequence[ModelEvent]) -> str:
 
 # --- replies seen in the field
 
-CASES = sorted(WIRE.glob("A*.json"))
-KNOWN = {
-    *("text", "text_partial", "reasoning", "tool_calls", "finish_reason", "usage", "error"),
-    # about a whole run, which is more than a model
-    *("requests", "max_requests", "executed", "executed_count", "scorers_run", "stop_reason", "final_text"),
-    *("assert", "replay", "without_processor", "delay_between_requests_s"),
-}
-
-
-def is_case(path: Path) -> bool:
-    return not path.name.endswith(".body.json")
-
-
-def reply_of(case: dict[str, Any], *, bytewise: bool) -> Reply:
-    later = email.utils.formatdate(time.time() + 2, usegmt=True)
-    headers = {name: value.replace("{{http_date:+2s}}", later) for name, value in case["headers"].items()}
-    data = (WIRE / case["body"]).read_bytes()
-    return Reply(one_byte_at_a_time(data) if bytewise else data, status=case["status"], headers=headers)
-
 
 @pytest.mark.parametrize("bytewise", [False, True], ids=["whole", "bytewise"])
-@pytest.mark.parametrize("path", [path for path in CASES if is_case(path)], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", wire_cases("openai-chat"), ids=case_name)
 async def test_a_reply_from_the_field_is_read_rightly(path: Path, bytewise: bool) -> None:
-    case = json.loads(path.read_text())  # noqa: ASYNC240 -- a small file, before anything waits
-    expected = case["expect"]
-    assert case["provider"] == "openai-chat"
-    assert set(expected) <= KNOWN
+    case = load_case(path)
     async with HTTPServer(reply_of(case, bytewise=bytewise)) as server:
         events, error = await read(model_at(server))
     assert len(server.requests) == 1
-
-    if "text" in expected:
-        assert text_of(events) == expected["text"]
-    if "text_partial" in expected:
-        assert text_of(events) == expected["text_partial"]
-    if "reasoning" in expected:
-        assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == expected["reasoning"]
-    calls = [{"id": e.tool_call_id, "name": e.tool_name, "args": e.args} for e in events if isinstance(e, ToolCall)]
-    if "tool_calls" in expected:
-        assert calls == expected["tool_calls"]
-    if "executed" in expected:
-        assert [{"name": call["name"], "args": call["args"]} for call in calls] == expected["executed"]
-
-    if case["status"] != 200 and expected["error"] is None:  # it is retried: a model alone does not
-        expected["error"] = {"kind": "rate_limit", "retryable": True}
-    wanted = expected.get("error")
-    if wanted is None:
-        assert error is None
-        finished = events[-1]
-        assert isinstance(finished, ModelFinished)
-        reasons = expected.get("finish_reason", finished.finish_reason)
-        assert finished.finish_reason in (reasons if isinstance(reasons, list) else [reasons])
-        usage = expected.get("usage", {})
-        assert finished.usage.input_tokens == usage.get("input", finished.usage.input_tokens)
-        assert finished.usage.output_tokens == usage.get("output", finished.usage.output_tokens)
-    else:
-        assert error is not None
-        assert error.kind == wanted["kind"]
-        assert error.retryable is wanted["retryable"]
-        assert error.status == wanted.get("status", error.status)
-        assert error.code == (str(wanted["code"]) if "code" in wanted else error.code)
-        assert wanted.get("message_contains", "") in error.message
-        assert (error.provider, error.model) == ("openai", "m1")
+    check_reply(case, events, error)
+    assert error is None or (error.provider, error.model) == ("openai", "m1")
 
 
 async def test_a_retry_after_header_is_on_the_error_in_seconds() -> None:
     """A26, A28"""
-    case = json.loads((WIRE / "A26-retry-after-http-date.json").read_text())
-    async with HTTPServer(reply_of(case, bytewise=False)) as server:
+    case = load_case(WIRE / "A26-retry-after-http-date.json")
+    async with HTTPServer(reply_of(case)) as server:
         _, error = await read(model_at(server))
     assert error is not None
     assert 0 < (error.retry_after or 0) <= 2

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mastra_py._output import OutputFormat
 from mastra_py.errors import ModelError, StreamError, UserError
 from mastra_py.events import (
     ModelEvent,
@@ -633,3 +634,10 @@ def test_the_extra_body_has_the_last_word() -> None:
     settings = ModelSettings(temperature=0.1, extra_body={"temperature": 0.9, "min_p": 0.05})
     encoded = body(ModelRequest(messages=[], settings=settings))
     assert (encoded["temperature"], encoded["min_p"]) == (0.9, 0.05)
+
+
+def test_the_form_of_the_reply_is_asked_for_by_its_schema() -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    encoded = body(ModelRequest(messages=[], output=OutputFormat("Place", schema)))
+    assert encoded["response_format"] == {"type": "json_schema", "json_schema": {"name": "Place", "schema": schema}}
+    assert "response_format" not in body(ModelRequest(messages=[]))

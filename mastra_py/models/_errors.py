@@ -30,7 +30,7 @@ from mastra_py.errors import (
 _Kinds: TypeAlias = tuple[tuple[re.Pattern[str], type[ModelError]], ...]
 
 _BY_CODE: _Kinds = (
-    (re.compile(r"quota|billing|insufficient_(credit|balance|funds)|credit_balance"), QuotaError),
+    (re.compile(r"quota|billing|spend_limit|insufficient_(credit|balance|funds)|credit_balance"), QuotaError),
     (re.compile(r"context_length|context_size|context_window"), ContextLengthError),
     (re.compile(r"content_policy|content_filter|policy_violation|moderation|data_inspection"), ContentError),
     (re.compile(r"overloaded|slow_down"), OverloadedError),
@@ -44,7 +44,7 @@ _BY_CODE: _Kinds = (
 _BY_MESSAGE: _Kinds = (
     (
         re.compile(
-            r"maximum context length|context length|available context size|context window|prompt is too long"
+            r"maximum context length|context (length|limit|window)|available context size|prompt is too long"
             r"|input is too long|reduce the length|maximum number of tokens",
         ),
         ContextLengthError,
@@ -118,7 +118,8 @@ def model_error(  # noqa: PLR0913 -- one argument a fact, all by keyword
 def read_error_body(body: object) -> dict[str, str]:
     """Return what an error body says, as far as it does: ``code``, ``type`` and ``message``.
 
-    Known are ``{"error": {...}}``, ``{"error": "text"}``, ``{"message": ...}``, ``{"detail": ...}``, plain text.
+    Known are ``{"error": {...}}``, ``{"error": "text"}``, ``{"message": ...}``, ``{"detail": ...}``, plain text; a code
+    may stand in the error's ``details``.
     """
     if isinstance(body, str):
         return {"message": body} if body else {}
@@ -132,6 +133,9 @@ def read_error_body(body: object) -> dict[str, str]:
         fields = {"message": inner, **fields}
     said = {name: _text(fields.get(name)) for name in ("code", "type", "message")}
     said["message"] = said["message"] or _text(fields.get("detail"))
+    details = fields.get("details")
+    if isinstance(details, Mapping):
+        said["code"] = said["code"] or _text(details.get("error_code"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] -- any JSON object
     return {name: text for name, text in said.items() if text}
 
 

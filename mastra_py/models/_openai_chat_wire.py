@@ -64,6 +64,10 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
         body["tools"] = [_tool(tool) for tool in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _tool_choice(request.tool_choice, request.tools)
+    if request.output is not None:
+        # Not strict: that would refuse schemas with optional keys. What does not fit is asked for again.
+        form = {"name": request.output.name, "schema": dict(request.output.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
     settings = request.settings
     wanted: dict[str, Any] = {
         "temperature": settings.temperature,

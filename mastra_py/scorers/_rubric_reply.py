@@ -47,6 +47,7 @@ RUBRIC_FORMAT = OutputFormat(
 )
 """The form of a judge's reply. It is the same for every rubric: providers compile a schema when they first see it."""
 
+_OBJECT_BEGINS = re.compile(r"""\{\s*(?:["']|criteria|\Z)""")
 _ONE_OR_ZERO = re.compile(r"([01])(?:\.0+)?")
 _SHOWN_CHARS = 60
 _SHOWN_PROBLEMS = 10
@@ -149,8 +150,7 @@ class RubricReader:
 
 def _read_reply(text: str) -> dict[str, Any]:
     _, source = read_json_reply(text)
-    rest = text.rpartition(source)[2]
-    if "{" in rest and "satisfied" in rest:  # later verdicts that are cut off: earlier ones do not stand in for them
+    if _OBJECT_BEGINS.search(text.rpartition(source)[2]):  # it was to count, so nothing before it stands in for it
         msg = "its last JSON object is cut off or broken"
         raise Unusable(msg)
     try:

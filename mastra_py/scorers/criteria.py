@@ -77,6 +77,7 @@ order mark and takes U+0085 and U+001C to U+001F away."""
 
 _MARKER = re.compile(rf"(?:[-*•]|[0-9]+[.)])(?:[{WHITE_SPACE}]+|\Z)")
 _CHECKBOX = re.compile(rf"\[[ xX]\](?:[{WHITE_SPACE}]+|\Z)")
+_SHOWN_CHARS = 200
 _FIELDS = ("description", "required", "id")
 
 
@@ -105,9 +106,9 @@ def read_rubric(rubric: object, where: str) -> tuple[RubricCriterion, ...]:
     if isinstance(rubric, str):
         lines = [_without_marker(line) for line in rubric.split("\n")]
         return tuple([RubricCriterion(line) for line in lines if line])
-    kind = type(rubric).__name__
+    found = _shown(rubric)
     if not isinstance(rubric, Sequence) or isinstance(rubric, bytes | bytearray):
-        msg = f"{where} must be a text with one criterion a line, or a list of criteria; got {kind}: {rubric!r}"
+        msg = f"{where} must be a text with one criterion a line, or a list of criteria; got {found}"
         raise UserError(msg)
     items = cast("Sequence[object]", rubric)
     criteria = tuple([_read_criterion(item, f"{where}[{i}]") for i, item in enumerate(items)])
@@ -144,6 +145,11 @@ def _without_marker(line: str) -> str:
     return line if checkbox is None else line[checkbox.end() :]
 
 
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{type(value).__name__}: {text if len(text) <= _SHOWN_CHARS else text[:_SHOWN_CHARS] + '...'}"
+
+
 def _read_criterion(item: object, where: str) -> RubricCriterion:
     if isinstance(item, RubricCriterion):
         return item
@@ -152,8 +158,8 @@ def _read_criterion(item: object, where: str) -> RubricCriterion:
     elif isinstance(item, Mapping):
         fields = cast("Mapping[str, Any]", item)
     else:
-        kind = type(item).__name__
-        msg = f"{where} is no criterion: give a RubricCriterion, a dict of its fields, or a text; got {kind}: {item!r}"
+        found = _shown(item)
+        msg = f"{where} is no criterion: give a RubricCriterion, a dict of its fields, or a text; got {found}"
         raise UserError(msg)
     if unknown := [repr(name) for name in fields if name not in _FIELDS]:
         msg = f"{where} has unknown fields: {', '.join(unknown)}; a criterion has {', '.join(_FIELDS)}"

@@ -132,7 +132,11 @@ def require_ready(judge: JudgeLike | None, where: str) -> JudgeLike:
     if missing:
         msg = f"{where} is a prompt, and its judge has no {' and no '.join(missing)}"
         raise UserError(msg)
-    check = getattr(getattr(judge, "model", None), "check", None)
+    model = getattr(judge, "model", None)
+    if not isinstance(judge, Judge) and isinstance(model, Model) and model.profile.legacy:
+        msg = f"{where}: an agent with a legacy model cannot judge; give judge=Judge(model=the legacy model, ...)"
+        raise UserError(msg)
+    check = getattr(model, "check", None)
     if check is not None:
         check()
     return judge

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 from mastra_py._loop.callbacks import resolve
+from mastra_py._loop.faults import replaced_cancel
 from mastra_py.errors import ScorerRunError, TripWire, UserError
 from mastra_py.scorers.context import ReasonContext, StepContext, StepResults
 from mastra_py.scorers.judge import Bench
@@ -101,7 +102,10 @@ class Play:
                 raise TypeError(msg)  # noqa: TRY301 -- handled like any other fault of the step
         except (UserError, TripWire):
             raise
-        except Exception as exc:  # noqa: BLE001 -- a crash is a value here: the score it should explain stands
+        except Exception as exc:
+            if replaced_cancel(exc):
+                raise
+            # A crash is a value here: the score it should explain stands.
             error = self._failure("generate_reason", result, exc)
             error.__cause__ = exc
             return replace(result, error=error)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import math
+import re
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, cast
@@ -31,6 +32,8 @@ SCORE_FORMAT = OutputFormat(
 )
 """What the judge of a ``generate_score`` step without ``output`` answers."""
 
+_DECIMAL = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptStep(Generic[T, ContextT]):
@@ -42,7 +45,8 @@ class PromptStep(Generic[T, ContextT]):
         output: the type of the reply: a type, a ``TypeAdapter`` or a JSON Schema; the validated value is the step's
             result. Needed for ``preprocess`` and ``analyze``; a ``generate_score`` step without it is answered
             ``{"score": number}``, and ``generate_reason`` is answered in text.
-        calculate_score: (async) function of context and reply that gives the score, for ``generate_score``.
+        calculate_score: (async) function of context and reply that gives the score, for ``generate_score``. Without it
+            the reply is the score, or has it as ``score``.
         judge: overrides the scorer's judge, field by field.
 
     Example::
@@ -99,8 +103,9 @@ class BoundPromptStep:
             format=self._format(),
         )
         value = await bench.ask(judge, question)
-        calculate = self.step.calculate_score
-        return value if calculate is None else await resolve(calculate(ctx, value))
+        if self.step.calculate_score is not None:
+            return await resolve(self.step.calculate_score(ctx, value))
+        return _score_in(value) if self.name == "generate_score" else value
 
     def _format(self) -> OutputFormat | None:
         if self.output is not None:
@@ -131,22 +136,26 @@ def bind_prompt_step(
     if name != "generate_score" and step.calculate_score is not None:
         msg = f"{where} gives no score; calculate_score belongs to generate_score"
         raise UserError(msg)
-    if name == "generate_score" and step.output is not None and step.calculate_score is None:
-        msg = f"{where} has output= and needs calculate_score=, a function of the context and the reply"
-        raise UserError(msg)
     output = None if step.output is None else output_type(step.output, where)
+    if name == "generate_score" and output and step.calculate_score is None and not output.may_have("score"):
+        msg = f"{where}: there is no score in output=; give calculate_score=, a function of the context and the reply"
+        raise UserError(msg)
     return BoundPromptStep(scorer_id, name, step, effective_judge(step.judge, scorer_judge), output)
+
+
+def _score_in(value: Any) -> Any:
+    """Return the score that a reply has, or the reply where it is one."""
+    if isinstance(value, Mapping):
+        return cast("Mapping[str, Any]", value).get("score")
+    return getattr(value, "score", value)
 
 
 def _read_score(text: str, *, last: bool) -> float:  # noqa: ARG001 -- read the same way both times
     value, _ = read_json_reply(text)
     score: object = cast("dict[str, Any]", value).get("score") if isinstance(value, dict) else None
-    if isinstance(score, str):
-        try:
-            score = float(score)
-        except ValueError:
-            score = None
-    if isinstance(score, bool) or not isinstance(score, int | float) or not math.isfinite(score):
+    if isinstance(score, str) and _DECIMAL.fullmatch(score.strip()):
+        score = float(score)
+    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
         msg = 'it has to be {"score": number}, with a finite number'
         raise Unusable(msg)
     return score

@@ -154,7 +154,7 @@ def _reason(verdict: RubricVerdict) -> str:
     for criterion in verdict.criteria:
         lines += _lines_of(criterion)
     if verdict.assessment:
-        lines += ["", verdict.assessment]
+        lines += ["", f"Overall: {verdict.assessment}"]
     if not verdict.passed:
         lines += ["", "Still to be met: " + "; ".join([_one_line(c.description) for c in verdict.unmet])]
     return "\n".join(lines)

@@ -226,6 +226,11 @@ def _is_response(spec: JsonObject | str | None) -> bool:
 # --- options
 
 
+def build_processor(options: JsonObject) -> StreamErrorRetryProcessor:
+    """Return the retry processor that the options of a vector describe."""
+    return _build_processor(options).processor
+
+
 def _build_processor(options: JsonObject) -> _Built:
     _only(options, "max_retries", "delay_ms", "max_retry_after_ms", "retry_unknown_errors", "matchers")
     on_retry: list[tuple[int, float]] = []

@@ -1,0 +1,196 @@
+"""A conversation as Anthropic's Messages API wants it: turns of user and assistant made of blocks. Pure.
+
+That API is strict: it refuses empty texts, ids and names that other providers allow, and results of tools that do not
+follow their calls at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from mastra_py.errors import UserError
+from mastra_py.messages import (
+    FeedbackPart,
+    FilePart,
+    ImagePart,
+    Message,
+    Part,
+    ReasoningPart,
+    TextPart,
+    ToolCallPart,
+    ToolResultPart,
+)
+
+_Block: TypeAlias = dict[str, Any]
+
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+"""What ids and names of calls may not have in them."""
+
+_DATA_URL = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.*)", re.DOTALL)
+
+_OPENING = "(The conversation begins here.)"
+"""What stands before an assistant's greeting: on this wire the user speaks first."""
+
+_NOTHING_SAID = "The tool failed and gave no reason."
+"""Content of an error result without text, which this wire refuses."""
+
+
+def turns_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return the turns of user and assistant: they alternate, the user begins, and none is empty.
+
+    Raises:
+        UserError: nothing is left to be sent, or a part has no place on this wire.
+    """
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        blocks = _BLOCKS[message.role](message)
+        if not blocks:
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    if not turns:
+        msg = "Anthropic wants at least one message with something in it, and there is none"
+        raise UserError(msg)
+    if turns[0]["role"] == "assistant":
+        turns.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
+    calls: list[str] = []
+    for turn in turns:
+        if turn["role"] == "assistant":
+            calls = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
+        else:
+            turn["content"] = _results_first(turn["content"], calls)
+    return turns
+
+
+def _results_first(blocks: list[_Block], calls: list[str]) -> list[_Block]:
+    """Return the blocks of a user turn with the results of the calls before it in front, in the order of the calls."""
+    place = {call_id: n for n, call_id in enumerate(calls)}
+    results = [block for block in blocks if block["type"] == "tool_result"]
+    results.sort(key=lambda block: place.get(block["tool_use_id"], len(place)))
+    return [*results, *(block for block in blocks if block["type"] != "tool_result")]
+
+
+def _nothing(_message: Message) -> list[_Block]:
+    return []
+
+
+def _user(message: Message) -> list[_Block]:
+    return [block for block in map(_user_block, message.parts) if block]
+
+
+def _user_block(part: Part) -> _Block | None:
+    match part:
+        case TextPart(text=text) | FeedbackPart(text=text):
+            return _text(text)
+        case ImagePart():
+            return {"type": "image", "source": _source(part)}
+        case FilePart():
+            return _file(part)
+        case _:
+            return None
+
+
+def _text(text: str) -> _Block | None:
+    return {"type": "text", "text": text} if text.strip() else None
+
+
+def _source(part: ImagePart | FilePart) -> dict[str, Any]:
+    if part.url is None:
+        if part.data is None or part.media_type is None:
+            msg = f"{type(part).__name__} needs a url, or data together with its media_type"
+            raise UserError(msg)
+        return {"type": "base64", "media_type": part.media_type, "data": part.data}
+    if inline := _DATA_URL.fullmatch(part.url):
+        return {"type": "base64", "media_type": inline["media_type"], "data": inline["data"]}
+    return {"type": "url", "url": part.url}
+
+
+def _file(part: FilePart) -> _Block:
+    source = _source(part)
+    media_type = str(source.get("media_type") or part.media_type or "application/pdf")
+    if media_type.startswith("image/"):
+        return {"type": "image", "source": source}
+    if media_type.startswith("text/") and source["type"] == "base64":
+        source = {"type": "text", "media_type": "text/plain", "data": _decoded(source["data"])}
+    elif media_type != "application/pdf":
+        msg = f"Anthropic takes files that are images, PDFs, or text given as data, not {media_type!r}"
+        raise UserError(msg)
+    document = {"type": "document", "source": source}
+    return {**document, "title": part.filename} if part.filename else document
+
+
+def _decoded(data: str) -> str:
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as exc:
+        msg = f"the data of a FilePart of text must be UTF-8 in base64: {exc}"
+        raise UserError(msg) from exc
+
+
+def _assistant(message: Message) -> list[_Block]:
+    blocks = [block for block in map(_assistant_block, message.parts) if block]
+    # Thinking that nothing follows is refused, and of no use: what it led to is not there.
+    while blocks and blocks[-1]["type"].endswith("thinking"):
+        blocks.pop()
+    return blocks
+
+
+def _assistant_block(part: Part) -> _Block | None:
+    match part:
+        case TextPart(text=text):
+            return _text(text)
+        case ReasoningPart(provider="anthropic", metadata={"redacted": data}):
+            return {"type": "redacted_thinking", "data": data}
+        case ReasoningPart(provider="anthropic", metadata={"signature": signature}):
+            return {"type": "thinking", "thinking": part.text, "signature": signature}
+        case ToolCallPart():
+            # Arguments that were no JSON object go back as the `{}` that `args` then is.
+            name = _UNFIT.sub("_", part.tool_name)  # one that a model of another provider made up
+            return {"type": "tool_use", "id": _wire_id(part.tool_call_id), "name": name, "input": part.args}
+        case _:
+            return None
+
+
+def _tool_results(message: Message) -> list[_Block]:
+    return [_tool_result(result) for result in message.tool_results]
+
+
+def _tool_result(part: ToolResultPart) -> _Block:
+    block: _Block = {"type": "tool_result", "tool_use_id": _wire_id(part.tool_call_id)}
+    content = part.result if isinstance(part.result, str) else _json(part.result)
+    if content.strip():
+        block["content"] = content
+    elif part.is_error:
+        block["content"] = _NOTHING_SAID
+    if part.is_error:
+        block["is_error"] = True
+    return block
+
+
+_BLOCKS: Mapping[str, Callable[[Message], list[_Block]]] = {
+    "system": _nothing,  # it belongs to the system prompt: older models know no other place for it
+    "user": _user,
+    "assistant": _assistant,
+    "tool": _tool_results,
+}
+
+
+def _wire_id(call_id: str) -> str:
+    """Return a call's id as this wire takes it; what is no such id is told apart by a digest of it."""
+    clean = _UNFIT.sub("_", call_id)
+    if clean == call_id and clean:
+        return clean
+    return f"{clean}_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
