@@ -168,8 +168,8 @@ def read_json_reply(text: str) -> tuple[Any, str]:
         try:
             value, end = _DECODER.raw_decode(whole, position)
         except json.JSONDecodeError as exc:
-            if exc.pos >= len(whole):  # an object that was cut off: what stands in it is not top-level
-                break
+            if exc.pos >= len(whole) or exc.msg.startswith("Unterminated string"):
+                break  # an object that was cut off: what stands in it is not top-level
             end = position + 1
         except (ValueError, RecursionError):
             end = position + 1

@@ -161,11 +161,11 @@ def retry_cap(cap: int | None, processors: Sequence[ErrorProcessor], model: Mode
 
 
 def _check_kind(config: AgentConfig, merged: Mapping[str, Any], *, legacy: bool) -> None:
-    if legacy and not config.model.profile.legacy:
-        msg = f"agent {config.id!r}: generate_legacy() is for a LegacyModel; use generate() or stream()"
-        raise UserError(msg)
-    if config.model.profile.legacy and not legacy:
-        msg = f"agent {config.id!r}: its model is a legacy one; use generate_legacy()"
+    if config.model.profile.legacy != legacy:
+        hint = "its model is a legacy one; use generate_legacy()"
+        if legacy:
+            hint = "generate_legacy() is for a LegacyModel; use generate() or stream()"
+        msg = f"agent {config.id!r}: {hint}"
         raise UserError(msg)
     if legacy and any(merged["tools"]):
         msg = f"agent {config.id!r}: a legacy model cannot call tools; leave out tools="

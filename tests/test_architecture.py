@@ -99,6 +99,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("models.*", "anthropic"): "0.7 s to import",
     ("models._clients", "httpx2"): "comes with the first client, as the SDK does",
     ("models.local", "xllamacpp"): "an extra",
+    ("models.local", "importlib"): "the extra is imported by its name",
     ("_signature", "docstring_parser"): "31 ms to import, needed where a tool's docstring describes parameters",
     ("_output", "jsonschema"): "80 ms to import, needed where a type is given as JSON Schema",
     ("_schema", "jsonschema"): "80 ms to import, needed where a type is given as JSON Schema",

@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from support.streams import read_all, read_failing
 
 from mastra_py import Agent, Score, ScorerError, ScorerResult, ScorerRun, TaskCompletion, TripWire, UserError
 from mastra_py.testing import ScriptedModel
-from support.streams import read_all, read_failing
 
 
 def writer() -> Agent:

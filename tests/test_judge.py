@@ -808,6 +808,8 @@ async def test_anything_that_generates_may_judge() -> None:
         output: Any = None
 
     class Oracle:
+        model = "inner voice"
+
         async def generate(self, prompt: Any = None, /, **options: Any) -> Answer:
             asked.append((prompt, options))
             return Answer(output={"score": 1})

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from support.streams import read_all, read_failing
 
 from mastra_py import Agent, ModelError, RunError, ScorerRun, StreamError, StreamErrorRetryProcessor, TripWire
 from mastra_py.events import AgentEvent, ModelFinished, RunAborted, TextDelta, TextEnd, TextStart, ToolCall
 from mastra_py.messages import Usage
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn, api_error, assert_well_formed
-from support.streams import read_all, read_failing
 
 BROKEN = Turn(text_chunks=["ha", "lf"], error=api_error(500), error_at="mid_stream")
 

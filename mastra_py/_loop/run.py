@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable
+
 import anyio.lowlevel
 
 from mastra_py._loop.accumulate import Reply

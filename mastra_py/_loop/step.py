@@ -143,8 +143,7 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
         else:  # the port promises ModelErrors; whatever else leaves a model is made one
             raise _complete(wrap_exception(exc, provider=call.model.provider, model=call.model.id), call) from exc
     finally:
-        if call.model.profile.legacy:
-            _count_further(call, opened)
+        _count_further(call, getattr(opened, "requests", 1) - 1)
         if fold.finished is not None:
             owner = f"failed:{call.owner.partition(':')[2]}" if call.failed else call.owner
             call.ledger.add(owner, fold.finished.usage)
@@ -152,11 +151,11 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
     return reply if pipeline is None or held is None else await _release(call, pipeline, reply, held, out)
 
 
-def _count_further(call: ModelCall, opened: object) -> None:
-    """Count the requests of a model that makes failed ones again by itself."""
-    further = max(0, getattr(opened, "requests", 1) - 1)
-    call.attempts += further
-    call.ledger.requests += further
+def _count_further(call: ModelCall, further: int) -> None:
+    """Count the further requests of a model that makes failed ones again by itself."""
+    if further > 0:
+        call.attempts += further
+        call.ledger.requests += further
 
 
 def _is_whole(fold: ReplyFold) -> bool:

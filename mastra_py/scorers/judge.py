@@ -277,7 +277,8 @@ class _AskedAgent(_Asked[T]):
     """
 
     def __init__(self, agent: JudgeAgent, question: Question[T]) -> None:
-        super().__init__(question, getattr(agent, "model", None))
+        model = getattr(agent, "model", None)
+        super().__init__(question, model if isinstance(model, Model) else None)
         self._agent = agent
 
     async def answer(self) -> T:
@@ -311,4 +312,4 @@ class _AskedAgent(_Asked[T]):
         tripped: TripWire | None = getattr(result, "tripwire", None)
         if tripped is not None:
             raise tripped
-        return result.text if form is None else json.dumps(result.output)
+        return result.text if form is None else json.dumps(result.output, ensure_ascii=False)
