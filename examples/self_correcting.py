@@ -5,7 +5,8 @@
     make demo MODEL=openai/gpt-5-mini      another model; so does a key in OPENAI_API_KEY
 
 The agent writes; functions check facts about what it wrote; their reasons go back, and it writes again, until all of
-them accept the draft or the steps run out. The last line says how it ended; the exit status is 0 where the draft was
+them accept the draft or the steps run out. A provider's model also judges a rubric; the small one could not. The last
+line says how it ended; the exit status is 0 where the draft was
 accepted and 1 where it was not.
 """
 
@@ -25,10 +26,21 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from mastra_py import Agent, AgentResult, MastraError, ModelSettings, Score, ScorerRun, TaskCompletion, Verdict
+from mastra_py import (
+    Agent,
+    AgentResult,
+    MastraError,
+    ModelSettings,
+    Score,
+    ScorerRun,
+    TaskCompletion,
+    Verdict,
+    create_rubric_scorer,
+)
 from mastra_py.events import OutputSuperseded, StepStarted, TaskCompletionChecked, TextDelta, TextEnd
-from mastra_py.models import ModelRequest
+from mastra_py.models import Model, ModelRequest
 from mastra_py.processors import ProcessorContext
+from mastra_py.scoring import ScorerLike
 
 LOCAL = "local/smollm2"
 TASK = "Write one short sentence about green tea."
@@ -136,9 +148,20 @@ def writer(model: str) -> Agent:
     return Agent(id="writer", model=model, model_settings=settings, input_processors=[FreshStart()])
 
 
+def scorers(model: Model) -> list[ScorerLike]:
+    """Return what judges the drafts."""
+    facts: list[ScorerLike] = [length, subject, form]
+    if model.provider == "local":
+        return facts
+    rubric = create_rubric_scorer(
+        model=model, criteria="- It says something true of green tea\n- It is pleasant to read"
+    )
+    return [*facts, rubric]
+
+
 async def run_once(agent: Agent, seed: int, screen: Screen) -> AgentResult:
     """Run the agent until its draft is accepted, or the steps run out."""
-    gate = TaskCompletion([length, subject, form], feedback=feedback)
+    gate = TaskCompletion(scorers(agent.model), feedback=feedback if agent.model.provider == "local" else None)
     settings = ModelSettings(seed=seed) if agent.model.provider == "local" else None
     try:
         async with agent.stream(TASK, max_steps=MAX_STEPS, is_task_complete=gate, model_settings=settings) as stream:

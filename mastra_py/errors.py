@@ -58,10 +58,16 @@ class UserError(MastraError):
 class RunError(MastraError):
     """A run, or a part of one, could not go on.
 
-    ``partial_text`` is the text that had been shown when it failed, ``None`` where there was none.
+    ``partial_text`` is the text that had been shown when it failed, ``None`` where there was none. An error that ends
+    an agent's run carries what the run had come to: its ``messages``, a valid history to go on from, its ``steps``,
+    the scored ``attempts`` and the ``usage``, as on an :class:`~mastra_py.results.AgentResult`.
     """
 
     partial_text: str | None = None
+    messages: tuple[Any, ...] = ()
+    steps: tuple[Any, ...] = ()
+    attempts: tuple[Any, ...] = ()
+    usage: Any = None
 
 
 class ModelError(RunError):

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from mastra_py.errors import UserError
 
 Role = Literal["system", "user", "assistant", "tool"]
+_ROLES = get_args(Role)
 
 
 @dataclass(slots=True)
@@ -122,12 +123,18 @@ class Message:
     parts: tuple[Annotated[Part, Field(discriminator="type")], ...]
 
     def __init__(self, role: Role, parts: str | Iterable[Part]) -> None:
+        if role not in _ROLES:
+            msg = f"a message's role is one of {', '.join(_ROLES)}; got {role!r}"
+            raise UserError(msg)
+        if not isinstance(parts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
+            msg = f"a message's parts are a text or a sequence of parts, got {parts!r}"
+            raise UserError(msg)
         self.role = role
         self.parts = (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
 
     @property
     def text(self) -> str:
-        """The text parts, joined. Reasoning and feedback are not text."""
+        """The text parts, joined. Reasoning and feedback are not text: a feedback message's words are in its part."""
         return "".join([p.text for p in self.parts if type(p) is TextPart])
 
     @property

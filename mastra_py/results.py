@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic
 
 from typing_extensions import TypeVar
@@ -111,10 +111,10 @@ class AgentResult(Generic[OutT]):
     finish_reason: FinishReason | None
     completion: Verdict | None
     attempts: tuple[Attempt, ...]
-    steps: tuple[StepResult, ...]
+    steps: tuple[StepResult, ...] = field(repr=False)
     usage: RunUsage
-    messages: tuple[Message, ...]
-    new_messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = field(repr=False)
+    new_messages: tuple[Message, ...] = field(repr=False)
     run_id: str
     agent_id: str
     partial_text: str | None = None

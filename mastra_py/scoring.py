@@ -189,11 +189,11 @@ class ScorerResult:
     not_scorable: NotScorable | None = None
     preprocess: Any = None
     analyze: Any = None
-    prompts: Mapping[str, str] = field(default_factory=dict[str, str])
-    judge: Mapping[str, JudgeRecord] = field(default_factory=dict[str, JudgeRecord])
+    prompts: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    judge: Mapping[str, JudgeRecord] = field(default_factory=dict[str, JudgeRecord], repr=False)
     criteria: tuple[CriterionVerdict, ...] = ()
     error: Exception | None = None
-    run: ScorerRun[Any, Any] | None = None
+    run: ScorerRun[Any, Any] | None = field(default=None, repr=False)
 
 
 @runtime_checkable
@@ -343,7 +343,7 @@ class ScorerVerdict:
     reason: str | None = None
     duration: float = 0.0
     error: Exception | None = None
-    result: ScorerResult | None = None
+    result: ScorerResult | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

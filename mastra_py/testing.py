@@ -211,6 +211,9 @@ class ScriptedModel(_Double):
         profile: ModelProfile | None = None,
     ) -> None:
         super().__init__(id, profile)
+        if isinstance(turns, str | Turn):
+            msg = f"a ScriptedModel takes a list of turns, got {turns!r} alone"
+            raise UserError(msg)
         self._turns = [_read_turn(turn) for turn in turns]
         self._repeat_last = repeat_last
 

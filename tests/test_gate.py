@@ -287,7 +287,7 @@ async def test_a_crashed_scorer_ends_the_run_keeps_the_answer_and_costs_one_call
     assert (result.stop_reason, result.text, model.calls) == ("scorer_error", "draft 1", 1)
     assert result.completion is not None
     (entry,) = result.completion.results
-    assert (entry.status, entry.passed, entry.score, entry.reason) == ("errored", False, None, "secret")
+    assert (entry.status, entry.passed, entry.score, entry.reason) == ("errored", False, None, "ValueError: secret")
     assert isinstance(entry.error, ValueError)
     assert result.completion.passed is False
 

@@ -146,3 +146,34 @@ async def test_settings_and_tools_of_the_agent_its_defaults_and_the_call_come_to
 async def test_instructions_that_come_out_as_no_text_are_named(answer: Any) -> None:
     with pytest.raises(UserError, match="instructions of agent 'writer'"):
         await agent(instructions=lambda context: answer).generate("go")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"max_output_tokens": 0},
+        {"max_output_tokens": 1.5},
+        {"top_p": 3},
+        {"seed": "x"},
+        {"stop": 5},
+        {"extra_body": 5},
+        {"extra_headers": 3},
+        {"temperature": True},
+        {"timeout": float("inf")},
+    ],
+)
+def test_a_setting_out_of_its_range_is_named(settings: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"model setting {next(iter(settings))} must be"):
+        agent(model_settings=settings)
+
+
+def test_a_message_of_no_known_role_is_refused() -> None:
+    with pytest.raises(UserError, match="got 'robot'"):
+        Message("robot", "x")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="got 5"):
+        Message("user", 5)  # type: ignore[arg-type]
+
+
+async def test_a_tools_function_that_returns_no_list_is_named() -> None:
+    with pytest.raises(UserError, match="the tools function of agent 'writer'"):
+        await agent(tools=lambda context: "ok").generate("go")

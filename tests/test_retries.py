@@ -257,3 +257,15 @@ async def test_something_that_is_no_processor_is_refused() -> None:
         Agent(id="a", model=ScriptedModel([]), error_processors=[StreamErrorRetryProcessor])  # type: ignore[list-item]
     with pytest.raises(UserError, match="no processor for that"):
         Agent(id="a", model=ScriptedModel([])).stream("go", error_processors=[lambda ctx: None])  # type: ignore[list-item]
+
+
+async def test_an_error_carries_what_the_run_had_come_to() -> None:
+    model = ScriptedModel(["first", "second", DOWN])
+    _, error = await read_failing(agent(model), is_task_complete=lambda run: 0)
+    assert isinstance(error, ModelError)
+    assert [a.text for a in error.attempts] == ["first", "second"]
+    assert [s.text for s in error.steps] == ["first", "second"]
+    assert [m.role for m in error.messages] == ["user", "assistant", "user", "assistant", "user"]
+    assert error.usage.requests == 3
+    model = ScriptedModel(["third"])
+    assert (await agent(model).generate(messages=error.messages)).text == "third"

@@ -12,7 +12,7 @@ from support.rubrics import all_of, reply, said
 
 from mastra_py import RubricCriterion
 from mastra_py._output import Unusable
-from mastra_py.scorers._rubric_reply import RUBRIC_FORMAT, RubricReader
+from mastra_py.scorers._rubric_reply import RubricReader, rubric_format
 from mastra_py.scorers.criteria import RubricVerdict, parse_rubric, with_ids
 
 AB = {"a": True, "b": True}
@@ -317,7 +317,10 @@ def test_a_reply_that_is_nested_too_deeply_is_unusable(depth: int, nested: str) 
 
 
 def test_the_form_asks_for_the_reasoning_before_the_decision() -> None:
-    entry = RUBRIC_FORMAT.schema["properties"]["criteria"]["items"]
+    schema = rubric_format(["1", "2"]).schema
+    entry = schema["properties"]["criteria"]["items"]
     assert list(entry["properties"]) == ["id", "reasoning", "satisfied"]
     assert entry["required"] == list(entry["properties"])
-    assert RUBRIC_FORMAT.schema["required"] == list(RUBRIC_FORMAT.schema["properties"])
+    assert schema["required"] == list(schema["properties"])
+    assert entry["properties"]["id"]["enum"] == ["1", "2"]
+    assert schema["properties"]["criteria"]["minItems"] == schema["properties"]["criteria"]["maxItems"] == 2

@@ -49,7 +49,7 @@ async def consult(function: Callable[..., Any], what: str, *args: Any, wanted: t
         raise
     if not isinstance(answer, wanted):
         kinds = wanted if isinstance(wanted, tuple) else (wanted,)
-        names = " or ".join("None" if k is type(None) else k.__name__ for k in kinds)
-        msg = f"{what} must return {names}, got {answer!r}"
+        names = " or a ".join("None" if k is type(None) else k.__name__ for k in kinds)
+        msg = f"{what} must return a {names}, got {answer!r}"
         raise UserError(msg)
     return answer

@@ -12,10 +12,11 @@ import anyio.abc
 import anyio.lowlevel
 
 from mastra_py._jsonable import clean_text
-from mastra_py._loop.faults import error_in, interrupt_in, message_of
+from mastra_py._loop.callbacks import logger
+from mastra_py._loop.faults import error_in, interrupt_in, message_of, text_of
 from mastra_py._loop.feedback import KeepFeedback
 from mastra_py._loop.ledger import CURRENT, Account, Ledger
-from mastra_py.errors import ScorerError, TripWire, UserError
+from mastra_py.errors import MastraError, ScorerError, TripWire, UserError
 from mastra_py.scoring import (
     NotScorable,
     Score,
@@ -215,7 +216,9 @@ class _Check:
             await anyio.lowlevel.checkpoint_if_cancelled()
             # Nobody has cancelled the check: it is a crash of the scorer, and what follows is on_scorer_error's to say.
             duration = anyio.current_time() - begin
-            verdict = _errored(scorer, clean_text(message_of(exc)) or type(exc).__name__, duration, exc)
+            logger.warning("scorer %r could not judge", scorer.id, exc_info=exc)
+            own = message_of(exc) if isinstance(exc, MastraError) else ""
+            verdict = _errored(scorer, clean_text(own or text_of(exc)), duration, exc)
         self._slots[index] = verdict
         if self._gate.config.strategy == "any" and verdict.status == "passed":
             tasks.cancel_scope.cancel()

@@ -31,8 +31,8 @@ def feedback_text(verdict: Verdict) -> str:
 
 def _item(result: ScorerVerdict) -> str:
     reason = (result.reason or "").strip().replace("\n", "\n  ")
-    if not reason and result.status == "failed" and result.score:
-        reason = f"score {result.score:g}"
+    if not reason and result.status == "failed":
+        reason = f"not met (score {result.score:g})"
     return f"- {result.scorer_name}: {reason}" if reason else f"- {result.scorer_name}"
 
 

@@ -140,7 +140,7 @@ def check_processors(value: object, where: str, methods: Sequence[str]) -> tuple
     items = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
     for item in items:
         if isinstance(item, type) or not hasattr(item, "id") or not any(hasattr(item, m) for m in methods):
-            name = item.__name__ if isinstance(item, type) else repr(item)
+            name = f"the class {item.__name__}, not an instance of it," if isinstance(item, type) else repr(item)
             msg = (
                 f"{where} holds {name}, which is no processor for that: it needs an id and one of {', '.join(methods)}"
             )

@@ -32,7 +32,7 @@ from mastra_py._loop.stop import any_holds
 from mastra_py._loop.structured import read_or_ask_again, typed_reader
 from mastra_py._loop.tools import run_tools
 from mastra_py._output import Unusable
-from mastra_py.errors import OutputValidationError, ScorerError, TripWire
+from mastra_py.errors import OutputValidationError, RunError, ScorerError, TripWire
 from mastra_py.events import (
     OutputSuperseded,
     RunFinished,
@@ -67,6 +67,11 @@ async def run_loop(run: RunState, out: Out) -> None:
         run.stop_reason = "tripwire"
         run.settle()
         await out.emit(Tripped(error=trip, step=run.step))
+    except RunError as error:
+        run.settle()
+        error.messages, error.steps = run.history(), tuple(run.steps)
+        error.attempts, error.usage = tuple(run.attempts), run.ledger.total()
+        raise
     # The end too comes only when the reader has asked for more: until then a cancel still ends the run as cancelled.
     await out.drained()
     await anyio.lowlevel.checkpoint_if_cancelled()
@@ -90,7 +95,8 @@ async def _prepare(run: RunState) -> None:
     if callable(spec.instructions):
         run.system = await consult(spec.instructions, run.named("instructions"), context, wanted=(str, type(None)))
     sources: list[Iterable[ToolLike]] = [
-        await consult(s, run.named("tools"), context, wanted=Iterable) if callable(s) else s for s in spec.tools
+        await consult(s, run.named("the tools function"), context, wanted=(list, tuple)) if callable(s) else s
+        for s in spec.tools
     ]
     if run.pipeline is not None:
         run.begin(await run.pipeline.input(spec.messages))

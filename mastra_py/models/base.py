@@ -50,6 +50,21 @@ class ModelSettings:
             if value is not None and not (number and 0 <= cast("float", value) <= sys.float_info.max):
                 msg = f"model setting {name} must be a finite number from 0, got {value!r}"
                 raise UserError(msg)
+        if self.top_p is not None and self.top_p > 1:
+            msg = f"model setting top_p must be a number from 0 to 1, got {self.top_p!r}"
+            raise UserError(msg)
+        for name, least in (("max_output_tokens", 1), ("seed", None)):
+            whole: object = getattr(self, name)
+            if whole is not None and (type(whole) is not int or (least is not None and whole < least)):
+                msg = f"model setting {name} must be a whole number{' from 1' if least else ''}, got {whole!r}"
+                raise UserError(msg)
+        if isinstance(self.stop, str):
+            object.__setattr__(self, "stop", (self.stop,))
+        for name, kind in (("stop", Sequence), ("extra_body", Mapping), ("extra_headers", Mapping)):
+            given: object = getattr(self, name)
+            if given is not None and not isinstance(given, kind):
+                msg = f"model setting {name} must be a {'list of texts' if kind is Sequence else 'dict'}, got {given!r}"
+                raise UserError(msg)
 
     def merged(self, other: ModelSettings | None) -> ModelSettings:
         """Return these settings with whatever ``other`` sets in their place."""

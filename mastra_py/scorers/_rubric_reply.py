@@ -20,32 +20,36 @@ from mastra_py.scoring import CriterionVerdict
 NO_VERDICT = "no verdict"
 """The reasoning of a criterion that the judge gave no clear verdict on: it counts as unmet."""
 
-RUBRIC_FORMAT = OutputFormat(
-    "rubric_verdicts",
-    {
+
+def rubric_format(ids: Iterable[str]) -> OutputFormat:
+    """Return the form of a judge's reply on the criteria ``ids``.
+
+    Providers compile a schema when they first see it; with numbers as ids, as criteria without an id of their own have,
+    all rubrics of a length share one.
+    """
+    known = list(ids)
+    verdict = {
+        "type": "object",
+        # In this order: a model that reasons before it decides decides better.
+        "properties": {
+            "id": {"type": "string", "enum": known},
+            "reasoning": {"type": "string"},
+            "satisfied": {"type": "boolean"},
+        },
+        "required": ["id", "reasoning", "satisfied"],
+        "additionalProperties": False,
+    }
+    reply = {
         "type": "object",
         "properties": {
-            "criteria": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    # In this order: a model that reasons before it decides decides better.
-                    "properties": {
-                        "id": {"type": "string"},
-                        "reasoning": {"type": "string"},
-                        "satisfied": {"type": "boolean"},
-                    },
-                    "required": ["id", "reasoning", "satisfied"],
-                    "additionalProperties": False,
-                },
-            },
+            "criteria": {"type": "array", "items": verdict, "minItems": len(known), "maxItems": len(known)},
             "overall_assessment": {"type": "string"},
         },
         "required": ["criteria", "overall_assessment"],
         "additionalProperties": False,
-    },
-)
-"""The form of a judge's reply. It is the same for every rubric: providers compile a schema when they first see it."""
+    }
+    return OutputFormat("rubric_verdicts", reply)
+
 
 _OBJECT_BEGINS = re.compile(r"""\{\s*(?:["']|criteria|\Z)""")
 _ONE_OR_ZERO = re.compile(r"([01])(?:\.0+)?")

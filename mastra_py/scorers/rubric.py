@@ -15,7 +15,7 @@ from typing import Any
 from mastra_py.errors import UserError
 from mastra_py.models.base import Model
 from mastra_py.scorers._rubric_prompt import RUBRIC_INSTRUCTIONS, rubric_prompt
-from mastra_py.scorers._rubric_reply import RUBRIC_FORMAT, RubricReader
+from mastra_py.scorers._rubric_reply import RubricReader, rubric_format
 from mastra_py.scorers.builder import StepScorer
 from mastra_py.scorers.context import StepContext
 from mastra_py.scorers.criteria import RubricCriterion, RubricLike, RubricVerdict, read_rubric, with_ids
@@ -115,7 +115,7 @@ class _Grading:
             prompt=rubric_prompt(criteria, ctx.run),
             read=RubricReader(criteria),
             run=ctx.run,
-            format=RUBRIC_FORMAT,
+            format=rubric_format([criterion.id or "" for criterion in criteria]),
         )
         return await bench.ask(self._ready_judge(), question)
 
