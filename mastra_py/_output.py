@@ -1,7 +1,6 @@
 """The type that a reply has to have: its JSON Schema for the model, and the reading of what the model wrote.
 
-A reply is parsed whole first; otherwise the last top-level JSON object in it counts, fenced or not. What a model says
-around its answer, or quotes before it, is not the answer.
+What can be read without loss is read; anything else is for the model to put right.
 """
 
 from __future__ import annotations
@@ -11,24 +10,32 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, cast
+from typing import Any, Generic, Protocol, cast
+from urllib.parse import unquote
 
 from jiter import from_json
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
+from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
 from mastra_py.errors import UserError
 
 T = TypeVar("T", default=Any)
+T_co = TypeVar("T_co", covariant=True)
 
+_ANYTHING: Mapping[str, Any] = {}
 WRAPPER = "result"
 """Key under which a value stands that is no JSON object: providers want an object at the root."""
 
 NAME_CHARS = 64
 
 
-class Unusable(Exception):  # noqa: N818 -- a finding that leads to a re-ask, not an error of the program
-    """A reply does not have the wanted form; the text says what is wrong, to the model."""
+class Reader(Protocol[T_co]):
+    """Reads a reply. ``last`` says that it is not asked for again."""
+
+    def __call__(self, text: str, *, last: bool) -> T_co:
+        """Return the value in the reply; raise :class:`Unusable` where it has none."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +48,29 @@ class OutputFormat:
 
 @dataclass(frozen=True, slots=True)
 class OutputType(Generic[T]):
-    """A type that replies are validated into. ``wrapped`` types are no JSON objects and stand under a key of one."""
+    """A type that replies are validated into. ``wrapped`` types are no JSON objects and stand under a key of one.
+
+    ``read`` reads a whole reply, by default the JSON in it; ``last`` says that it is not asked for again.
+    """
 
     format: OutputFormat
     wrapped: bool
-    validate: Callable[[str], T]
+    validate: Callable[[Any], T]
+    reader: Reader[T] | None = None
 
-    def read(self, text: str) -> T:
+    def read(self, text: str, *, last: bool = False) -> T:
         """Return the validated value in a reply.
 
         Raises:
             Unusable: there is no JSON in it, or it does not fit.
         """
+        if self.reader is not None:
+            return self.reader(text, last=last)
         value, source = read_json_reply(text)
-        if self.wrapped and isinstance(value, dict) and list(cast("dict[str, Any]", value)) == [WRAPPER]:
-            source = json.dumps(value[WRAPPER])
-        return self.validate(source)
+        refuse_contradictions(source)
+        if self.wrapped and isinstance(value, dict) and list(found := cast("dict[str, Any]", value)) == [WRAPPER]:
+            value = found[WRAPPER]
+        return self.validate(cast("Any", value))
 
     def may_have(self, name: str) -> bool:
         """Return whether a value may have a field ``name``, or is no object at all."""
@@ -74,12 +88,20 @@ class OutputType(Generic[T]):
         return value.get(WRAPPER) if self.wrapped else value
 
 
+class ReadSchema(dict[str, Any]):
+    """A JSON Schema that brings its own reader of replies: what a judge that is an agent gets as ``output``."""
+
+    reader: Reader[Any]
+
+
 def output_type(output: Any, owner: str) -> OutputType[Any]:
     """Return what ``output`` describes: a type, a ``TypeAdapter``, or a JSON Schema as a dict.
 
     Raises:
         UserError: it is none of these, or no JSON Schema can be made of it; ``owner`` says whose it is.
     """
+    if isinstance(output, ReadSchema):
+        return OutputType(OutputFormat("output", output), wrapped=False, validate=_as_it_is, reader=output.reader)
     if isinstance(output, Mapping):
         return _from_schema(cast("Mapping[str, Any]", output), owner)
     try:
@@ -93,53 +115,165 @@ def output_type(output: Any, owner: str) -> OutputType[Any]:
         )
         raise UserError(msg) from exc
 
-    def validate(source: str) -> Any:
+    def validate(value: Any) -> Any:
         try:
-            return adapter.validate_json(source)
+            # Strictly, once what may be coerced is: left to itself, pydantic takes "yes" for True.
+            return adapter.validate_json(json.dumps(coerced(value, schema)), strict=True)
         except ValidationError as exc:
             raise Unusable(_problems(exc)) from None
 
     return _wrapped(schema, schema.get("title") or getattr(cast("object", output), "__name__", ""), validate)
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
 def _from_schema(schema: Mapping[str, Any], owner: str) -> OutputType[Any]:
     from jsonschema import Draft202012Validator, SchemaError  # 80 ms, for those who bring a schema
 
+    root = dict(schema)
     try:
-        Draft202012Validator.check_schema(schema)
-    except SchemaError as exc:
-        msg = f"{owner}: output is no valid JSON Schema: {exc.message}"
+        Draft202012Validator.check_schema(root)
+        _check_references(root, root)
+        validator = Draft202012Validator(root)
+        validator.is_valid({})  # pyright: ignore[reportUnknownMemberType] -- untyped library; finds what never ends
+    except (SchemaError, LookupError, RecursionError) as exc:
+        what = (
+            exc.message
+            if isinstance(exc, SchemaError)
+            else str(exc)
+            if isinstance(exc, LookupError)
+            else "it never ends"
+        )
+        msg = f"{owner}: output is no valid JSON Schema: {what}"
         raise UserError(msg) from exc
-    validator = Draft202012Validator(schema)
 
-    def validate(source: str) -> Any:
-        value = json.loads(source)
+    def validate(value: Any) -> Any:
+        value = coerced(value, root)
         problems = [f"{_path(e.absolute_path)}{e.message}" for e in validator.iter_errors(value)]  # pyright: ignore[reportUnknownMemberType] -- untyped library
         if problems:
             raise Unusable("; ".join(problems[:5]))
         return value
 
-    return _wrapped(dict(schema), str(schema.get("title", "")), validate)
+    return _wrapped(root, str(root.get("title", "")), validate)
 
 
-def _wrapped(schema: dict[str, Any], name: str, validate: Callable[[str], Any]) -> OutputType[Any]:
-    wrapped = not _is_object(schema)
+def _check_references(node: object, root: Mapping[str, Any]) -> None:
+    """Raise a ``LookupError`` for a reference that leads nowhere within the schema: nothing is fetched."""
+    if isinstance(node, dict):
+        found = cast("dict[str, Any]", node)
+        if isinstance(found.get("$ref"), str):
+            _resolved(found, root)
+        for value in found.values():
+            _check_references(value, root)
+    elif isinstance(node, list):
+        for value in cast("list[object]", node):
+            _check_references(value, root)
+
+
+def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return ``schema``, or what its reference leads to."""
+    seen: set[str] = set()
+    while isinstance(reference := schema.get("$ref"), str):
+        if reference in seen or not reference.startswith("#"):
+            msg = f"the reference {reference!r} leads out of the schema, or in a circle"
+            raise LookupError(msg)
+        seen.add(reference)
+        target: Any = root
+        for key in reference.removeprefix("#").split("/")[1:]:
+            name = unquote(key).replace("~1", "/").replace("~0", "~")
+            if not isinstance(target, Mapping) or name not in target:
+                msg = f"the reference {reference!r} leads nowhere"
+                raise LookupError(msg)
+            target = cast("Any", target[name])
+        schema = cast("Mapping[str, Any]", target if isinstance(target, Mapping) else {})
+    return schema
+
+
+def _wrapped(schema: dict[str, Any], name: str, validate: Callable[[Any], Any]) -> OutputType[Any]:
+    root = _root(schema)
+    wrapped = root.get("type", "object" if "properties" in root else None) != "object"
     if wrapped:
-        definitions = schema.pop("$defs", None)
-        schema = {"type": "object", "properties": {WRAPPER: schema}, "required": [WRAPPER]}
-        if definitions:
-            schema["$defs"] = definitions
+        inner = cast("dict[str, Any]", _with_moved_root(schema))
+        hoisted = {key: inner.pop(key) for key in ("$defs", "definitions") if key in inner}
+        schema = {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER], **hoisted}
     clean = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")[:NAME_CHARS] or "output"
     return OutputType(OutputFormat(clean, schema), wrapped, validate)
 
 
-def _is_object(schema: Mapping[str, Any]) -> bool:
-    return _root(schema).get("type") == "object"
+def _with_moved_root(node: object) -> object:
+    """Return a schema that is put under a key: what refers to its root refers to that key."""
+    if isinstance(node, dict):
+        moved = {key: _with_moved_root(value) for key, value in cast("dict[str, object]", node).items()}
+        return {**moved, "$ref": f"#/properties/{WRAPPER}"} if moved.get("$ref") == "#" else moved
+    return [_with_moved_root(value) for value in cast("list[object]", node)] if isinstance(node, list) else node
 
 
 def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = str(schema.get("$ref", "")).removeprefix("#/$defs/")
-    return schema.get("$defs", {}).get(name, schema)
+    try:
+        return _resolved(schema, schema)
+    except LookupError:
+        return schema
+
+
+def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
+    """Return ``value`` with what can be read without loss made what ``schema`` wants.
+
+    The texts ``true`` and ``false`` in any case, 1 and 0 are read as booleans, decimal texts as numbers. Anything else
+    is left, for the validation to refuse.
+    """
+    return _coerced(value, schema, schema)
+
+
+def _coerced(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    branches = _branches(schema, root)
+    if isinstance(value, dict):
+        found = cast("dict[str, Any]", value)
+        objects = [b for b in branches if "properties" in b or "additionalProperties" in b]
+        if len(objects) != 1:  # which of several is meant is for the validation to find out
+            return found
+        fields, more = objects[0].get("properties", {}), objects[0].get("additionalProperties")
+        rest: Mapping[str, Any] = cast("Mapping[str, Any]", more) if isinstance(more, Mapping) else _ANYTHING
+        return {key: _coerced(item, fields.get(key, rest), root) for key, item in found.items()}
+    if isinstance(value, list):
+        items = [b["items"] for b in branches if isinstance(b.get("items"), Mapping)]
+        each: Mapping[str, Any] = items[0] if len(items) == 1 else _ANYTHING
+        return [_coerced(item, each, root) for item in cast("list[Any]", value)]
+    return _coerced_scalar(value, {kind for b in branches for kind in _kinds(b)})
+
+
+def _coerced_scalar(value: Any, kinds: set[str]) -> Any:
+    if isinstance(value, str) and "string" not in kinds:
+        text = value.strip()
+        if "boolean" in kinds and text.lower() in {"true", "false"}:
+            return text.lower() == "true"
+        if kinds & {"number", "integer"} and _DECIMAL.fullmatch(text):
+            number = float(text)
+            return int(number) if "number" not in kinds and number.is_integer() else number
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        if "boolean" in kinds and not kinds & {"number", "integer"} and value in {0, 1}:
+            return value == 1
+        if "integer" in kinds and "number" not in kinds and isinstance(value, float) and value.is_integer():
+            return int(value)
+    return value
+
+
+def _branches(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the schemas that a value may fit: ``schema`` itself, or those that it names as alternatives."""
+    try:
+        schema = _resolved(schema, root)
+    except LookupError:
+        return []
+    alternatives = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+    return [branch for a in alternatives for branch in _branches(a, root)] if alternatives else [schema]
+
+
+def _kinds(schema: Mapping[str, Any]) -> list[str]:
+    kind = schema.get("type")
+    if kind is None:  # an enum of texts wants texts
+        return ["string"] if any(isinstance(v, str) for v in [*schema.get("enum", ()), schema.get("const")]) else []
+    return [kind] if isinstance(kind, str) else list(kind)
 
 
 def _problems(error: ValidationError) -> str:
@@ -151,40 +285,4 @@ def _path(parts: Any) -> str:
     return f"{path}: " if path else ""
 
 
-def read_json_reply(text: str) -> tuple[Any, str]:
-    """Return the JSON value of a reply and its source text: the whole reply, else its last top-level object.
-
-    Raises:
-        Unusable: there is none.
-    """
-    whole = text.strip()
-    try:
-        return _DECODER.decode(whole), whole
-    except (ValueError, RecursionError):
-        pass
-    found: tuple[Any, str] | None = None
-    position = whole.find("{")
-    while position >= 0:
-        try:
-            value, end = _DECODER.raw_decode(whole, position)
-        except json.JSONDecodeError as exc:
-            if exc.pos >= len(whole) or exc.msg.startswith("Unterminated string"):
-                break  # an object that was cut off: what stands in it is not top-level
-            end = position + 1
-        except (ValueError, RecursionError):
-            end = position + 1
-        else:
-            found = value, whole[position:end]
-        position = whole.find("{", end)
-    if found is None:
-        msg = "there is no JSON object in it" if whole else "it is empty"
-        raise Unusable(msg)
-    return found
-
-
-def _no_constant(name: str) -> Any:
-    msg = f"{name} is no JSON"
-    raise ValueError(msg)
-
-
-_DECODER = json.JSONDecoder(parse_constant=_no_constant)
+_DECIMAL = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?", re.ASCII)

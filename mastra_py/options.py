@@ -12,7 +12,7 @@ from mastra_py._loop.stop import StopCondition
 from mastra_py._output import OutputType, output_type
 from mastra_py._read_options import merge_options, read_options
 from mastra_py.errors import UserError
-from mastra_py.messages import Message, MessageLike, load_messages
+from mastra_py.messages import FeedbackPart, Message, MessageLike, TextPart, load_messages
 from mastra_py.models.base import Model, ModelSettings, ToolChoice
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import StepResult
@@ -182,17 +182,34 @@ def _conversation(prompt: object, messages: object, where: str) -> tuple[Message
         if not isinstance(message, Message):
             msg = f"{where}: the prompt must be a text or a Message, got {type(prompt).__name__}"
             raise UserError(msg)
-        if not message.text.strip() and all(p.type == "text" for p in message.parts):
+        if _is_blank(message):
             msg = f"{where}: the prompt is empty"
             raise UserError(msg)
         conversation.append(message)
     if not conversation:
         msg = f"{where}: there is nothing to answer; give a prompt or messages"
         raise UserError(msg)
-    if conversation[-1].role not in {"user", "tool"}:
-        msg = f"{where}: the conversation ends with a message of role {conversation[-1].role!r}; give a prompt to go on"
-        raise UserError(msg)
+    require_answerable(conversation, f"{where}: the conversation", "give a prompt to go on")
     return tuple(conversation)
+
+
+def require_answerable(conversation: Sequence[Message], what: str, way_out: str) -> None:
+    """Check that ``conversation``, which is not empty, ends with something that a model can answer.
+
+    Raises:
+        UserError: its last message is of another role than user and tool, or is blank; ``what`` names it.
+    """
+    last = conversation[-1]
+    if last.role not in {"user", "tool"}:
+        msg = f"{what} ends with a message of role {last.role!r}; {way_out}"
+        raise UserError(msg)
+    if _is_blank(last):
+        msg = f"{what} ends with an empty message of role {last.role!r}; {way_out}"
+        raise UserError(msg)
+
+
+def _is_blank(message: Message) -> bool:
+    return all(isinstance(p, TextPart | FeedbackPart) and not p.text.strip() for p in message.parts)
 
 
 def _check_tools(merged: Mapping[str, Any], agent_id: str) -> None:

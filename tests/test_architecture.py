@@ -25,7 +25,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: words
     ("errors", "messages", "_retry_after"),
     # 1: the contract of scorers; helpers that know nothing of runs
-    ("scoring", "_jsonable", "_output", "_schema", "_signature", "_loop.callbacks", "_loop.faults", "_loop.ledger"),
+    (
+        "scoring",
+        "_jsonable",
+        "_output",
+        "_reply_json",
+        "_schema",
+        "_signature",
+        "_loop.callbacks",
+        "_loop.faults",
+        "_loop.ledger",
+    ),
     # 2: what happens, and what is done with it
     ("events", "tools", "_loop.accumulate", "_loop.budget", "_loop.channel"),
     # 3: the port of model providers; what a run gives; the grammar of its events

@@ -35,7 +35,7 @@ from mastra_py import (
     create_scorer,
     tool,
 )
-from mastra_py._output import Unusable
+from mastra_py._reply_json import Unusable
 from mastra_py.models import ModelRequest, OpenAIChatModel
 from mastra_py.models.base import ModelProfile
 from mastra_py.processors import ProcessorContext
@@ -158,7 +158,7 @@ async def test_an_empty_prompt_leaves_no_empty_part_beside_the_form() -> None:
         ("json_prompt_injection", 1, "json_prompt_injection must be"),
         ("json_prompt_injection", [], "json_prompt_injection must be"),
         ("input_processors", [Greedy()], "Judge input_processors holds"),
-        ("output_processors", [Greedy], "Judge output_processors holds Greedy"),
+        ("output_processors", [Greedy], "Judge output_processors holds the class Greedy"),
         ("error_processors", ["retry"], "Judge error_processors holds"),
         ("max_processor_retries", -1, "Judge max_processor_retries must be a whole number from 0"),
         ("max_processor_retries", True, "Judge max_processor_retries must be a whole number from 0"),
@@ -741,8 +741,8 @@ async def test_an_agents_reply_without_a_verdict_is_re_asked_once_in_all() -> No
 
 
 async def test_an_agents_reply_is_read_as_leniently_as_a_judges() -> None:
-    agent, model = panel('{"score": "0.8"}', '{"score": "0.8"}')
-    assert ((await judged_by(agent).run()).score, model.calls) == (0.8, 2)
+    agent, model = panel('{"score": "0.8"}')
+    assert ((await judged_by(agent).run()).score, model.calls) == (0.8, 1)
 
 
 def at_most(limit: float) -> TypeAdapter[float]:
@@ -756,15 +756,11 @@ def at_most(limit: float) -> TypeAdapter[float]:
     return TypeAdapter(Annotated[float, AfterValidator(check)])
 
 
-async def test_an_agents_reply_that_fits_the_schema_and_not_the_type_is_re_asked_in_words() -> None:
+async def test_an_agents_reply_that_fits_the_schema_and_not_the_type_is_re_asked() -> None:
     agent, model = panel('{"result": 8}', "```json\n" + '{"result": 0.8}' + "\n```")
     result = await judged_by(agent, output=at_most(1)).run()
     assert (result.score, model.calls, result.judge["generate_score"].attempts) == (0.8, 2, 2)
-    again = model.requests[1].messages[0].text
-    assert again.startswith("Grade it.")
-    assert "more than 1" in again
-    assert '"result"' in again
-    assert model.requests[1].output is None, "so that the agent does not ask once more itself"
+    assert "more than 1" in model.requests[1].messages[-1].text
 
 
 async def test_an_agent_that_has_asked_twice_is_not_asked_a_third_time() -> None:
@@ -780,11 +776,11 @@ async def test_an_agent_that_has_asked_twice_is_not_asked_a_third_time() -> None
 
 
 async def test_an_agent_that_ends_without_an_answer_gives_no_verdict() -> None:
-    agent, model = panel(Turn(text='{"score": 0.', finish_reason="length"), Turn(text="{", finish_reason="length"))
+    agent, model = panel(Turn(text='{"score": 1}', finish_reason="length"))
     with pytest.raises(ScorerRunError) as caught:
         await judged_by(agent).run()
     assert isinstance(caught.value.__cause__, JudgeError)
-    assert model.calls == 2
+    assert model.calls == 1
 
 
 async def test_a_trip_wire_inside_an_agent_that_judges_ends_the_run_as_tripwire() -> None:

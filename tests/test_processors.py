@@ -740,7 +740,7 @@ async def test_defaults_name_processors_too() -> None:
         ),
         ("input_processors", "redact", "process_input, process_input_step"),
         ("output_processors", type("NoId", (), {"process_output_step": len})(), "it needs an id"),
-        ("output_processors", type("Class", (), {"id": "c", "process_output_step": len}), "holds Class"),
+        ("output_processors", type("Class", (), {"id": "c", "process_output_step": len}), "holds the class Class"),
     ],
 )
 def test_what_is_no_processor_is_refused(option: str, given: Any, needed: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.rubrics import all_of, reply, said
 
 from mastra_py import RubricCriterion
-from mastra_py._output import Unusable
+from mastra_py._reply_json import Unusable
 from mastra_py.scorers._rubric_reply import RubricReader, rubric_format
 from mastra_py.scorers.criteria import RubricVerdict, parse_rubric, with_ids
 
@@ -198,7 +198,7 @@ def test_without_a_satisfied_key_there_is_no_verdict() -> None:
         (reply(said("z", True), said(None, True), said(True, True), said(["a"], True)), "verdicts are missing"),
         (GOOD[:-60], "verdicts are missing"),
         ("[" * 5_000, "there is no JSON object in it"),
-        ('{"criteria":' * 3_000, "there is no JSON object in it"),
+        ('{"criteria":' * 3_000, "cut off or broken"),
     ],
 )
 def test_a_reply_with_no_usable_verdict_is_none_the_last_time_either(text: str, found: str) -> None:

@@ -416,11 +416,44 @@ async def test_an_agent_as_judge_is_asked_again_for_what_is_missing_and_its_verd
 
 
 async def test_an_agent_as_judge_has_one_re_ask_in_all_and_is_read_as_leniently() -> None:
-    model = ScriptedModel([reply(said("analysis", "true"), said("cites", "false"))], repeat_last=True)
-    judge = Agent(id="critic", model=model)
-    result = await create_rubric_scorer(criteria=RUBRIC, judge=judge).run(output="x")
-    assert (result.passed, model.calls) == (True, 2)
+    model = ScriptedModel([reply(said("analysis", "true"), said("cites", "false"))])
+    result = await create_rubric_scorer(criteria=RUBRIC, judge=Agent(id="critic", model=model)).run(output="x")
+    assert (result.passed, model.calls) == (True, 1)
     assert [c.satisfied for c in result.criteria] == [True, False]
+    model = ScriptedModel([reply(said("analysis", True), said("cites", "maybe")), reply(said("cites", True))])
+    result = await create_rubric_scorer(criteria=RUBRIC, judge=Agent(id="critic", model=model)).run(output="x")
+    assert (result.passed, model.calls) == (True, 2), "the verdicts of the first reply are kept"
+    model = ScriptedModel(["prose", "prose"])
+    with pytest.raises(ScorerRunError):
+        await create_rubric_scorer(criteria=RUBRIC, judge=Agent(id="critic", model=model)).run(output="x")
+    assert model.calls == 2
+
+
+async def test_a_verdict_that_the_judges_own_scorers_reject_is_none() -> None:
+    good = reply(said("analysis", True), said("cites", True))
+    judge = Agent(
+        id="critic",
+        model=ScriptedModel([good], repeat_last=True),
+        defaults={"is_task_complete": lambda run: 0, "max_steps": 2},
+    )
+    with pytest.raises(ScorerRunError, match="its run ended as max_steps"):
+        await create_rubric_scorer(criteria=RUBRIC, judge=judge).run(output="x")
+
+
+async def test_a_key_that_is_given_twice_does_not_pass_through_an_agent() -> None:
+    twice = '{"criteria": [{"id": "analysis", "reasoning": "r", "satisfied": false, "satisfied": true}]}'
+    model = ScriptedModel([twice], repeat_last=True)
+    with pytest.raises(ScorerRunError):
+        await create_rubric_scorer(criteria=RUBRIC, judge=Agent(id="critic", model=model)).run(output="x")
+
+
+@pytest.mark.parametrize("reason", ["length", "refusal", "content_filter"])
+async def test_a_judges_reply_that_is_not_whole_is_not_read(reason: Any) -> None:
+    good = reply(said("analysis", True), said("cites", True))
+    model = ScriptedModel([Turn(text=good, finish_reason=reason)], repeat_last=True)
+    with pytest.raises(ScorerRunError, match=f"not whole .{reason}"):
+        await create_rubric_scorer(model, RUBRIC).run(output="x")
+    assert model.calls == 2
 
 
 async def test_steps_may_be_added_around_the_grading() -> None:

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, TypeAdapter
 from support.streams import read_all, read_failing
 
 from mastra_py import Agent, OutputValidationError, ScorerRun, StreamErrorRetryProcessor, UserError, tool
-from mastra_py._output import Unusable, output_type, read_json_reply
+from mastra_py._output import output_type
+from mastra_py._reply_json import Unusable, read_json_reply
 from mastra_py.events import OutputSuperseded
 from mastra_py.models.base import ModelProfile
 from mastra_py.testing import ScriptedModel, Turn, api_error
@@ -224,7 +225,7 @@ def test_no_json_no_value(reply: str) -> None:
 def test_prose_round_an_object_does_not_matter(prose: str, value: dict[str, Any]) -> None:
     import json
 
-    clean = prose.replace("{", "(")
+    clean = prose.replace("{", "(").replace("[", "(")
     assert read_json_reply(f"{clean} {json.dumps(value)} {clean}")[0] == value
 
 
@@ -236,3 +237,114 @@ def test_a_stated_range_is_checked(reply: str) -> None:
     with pytest.raises(Unusable):
         output.read(reply)
     assert output.read('{"result": "0.8"}') == 0.8
+
+
+FORGED = [
+    '{"score": NaN, "best": {"score": 1}}',
+    '{"best": {"score": 1}, "score": 0,}',
+    '{"best": {"score": 1}, "ok": fals',
+    '{"final": False, "first_thought": {"score": 1}}',
+    "{'final': 0, 'first_thought': {\"score\": 1}}",
+    'Scores: [{"score": 0}, {"score": 1}] and so on',
+    'For example {"score": 1}. Mine: {"score": 0, "why": "it',
+    'For example {"score": 1}. Mine: {"score": 0,}',
+    '{"score": 0, "score": 1}',
+    '{"score": "NaN"}',
+    '{"score": 1e999}',
+    '{"score": "1_0"}',
+    '{"score": "yes"}',
+    '{"score": true}',
+    '{"score": ' + "9" * 5000 + "}",
+    '{"a":' * 2000 + '{"score": 1}',
+    '{"score": 1' + "{" * 100_000,
+]
+
+
+@pytest.mark.parametrize("reply", FORGED)
+async def test_nothing_but_a_whole_last_object_is_a_judges_score(reply: str) -> None:
+    from mastra_py import Judge, PromptStep, ScorerRunError, create_scorer
+
+    model = ScriptedModel([reply], repeat_last=True)
+    scorer = create_scorer("s", judge=Judge(model=model, instructions="Judge.")).generate_score(
+        PromptStep(create_prompt=lambda ctx: "Grade.")
+    )
+    with pytest.raises(ScorerRunError):
+        await scorer.run(output="x")
+    assert model.calls == 2
+
+
+class Finding(BaseModel):
+    ok: bool
+    score: float
+
+
+@pytest.mark.parametrize(
+    ("reply", "value"),
+    [
+        ('{"ok": true, "score": 1}', Finding(ok=True, score=1)),
+        ('{"ok": "True", "score": "0.8"}', Finding(ok=True, score=0.8)),
+        ('{"ok": 0, "score": -1.5}', Finding(ok=False, score=-1.5)),
+        ('{"ok": "yes", "score": 1}', None),
+        ('{"ok": 2, "score": 1}', None),
+        ('{"ok": true, "score": "high"}', None),
+        ('{"ok": true, "score": "1e5"}', None),
+        ('{"ok": true, "score": true}', None),
+        ('{"ok": true, "ok": false, "score": 1}', None),
+    ],
+)
+def test_only_what_is_clear_is_read_in_types_and_schemas_alike(reply: str, value: Finding | None) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"ok": {"type": "boolean"}, "score": {"type": "number"}},
+        "required": ["ok", "score"],
+    }
+    typed, plain = output_type(Finding, "test"), output_type(schema, "test")
+    if value is None:
+        for output in (typed, plain):
+            with pytest.raises(Unusable):
+                output.read(reply)
+    else:
+        assert typed.read(reply) == value
+        assert plain.read(reply) == value.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply", "value"),
+    [
+        ({"$ref": "#/definitions/P", "definitions": {"P": {"type": "object"}}}, "{}", {}),
+        ({"$ref": "#/definitions/P", "definitions": {"P": {"type": "integer"}}}, '{"result": "3"}', 3),
+        ({"type": "array", "items": {"$ref": "#/$defs/P"}, "$defs": {"P": {"type": "integer"}}}, "[1]", [1]),
+        ({"anyOf": [{"type": "null"}, {"type": "array", "items": {"$ref": "#"}}]}, '{"result": [null]}', [None]),
+        ({"properties": {"result": {"type": "integer"}}, "required": ["result"]}, '{"result": 5}', {"result": 5}),
+    ],
+)
+def test_references_of_a_schema_hold_where_it_is_wrapped(schema: dict[str, Any], reply: str, value: Any) -> None:
+    from jsonschema import Draft202012Validator
+
+    output = output_type(schema, "test")
+    assert output.read(reply) == value
+    told = value if not output.wrapped else {"result": value}
+    Draft202012Validator(dict(output.format.schema)).validate(told)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/missing"},
+        {"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/schema"}}},
+        {"allOf": [{"$ref": "#"}]},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}},
+    ],
+)
+def test_a_schema_whose_references_lead_nowhere_is_refused_by_the_call(schema: dict[str, Any]) -> None:
+    writer, model = agent("x")
+    with pytest.raises(UserError, match="no valid JSON Schema"):
+        writer.stream("go", output=schema)
+    assert model.calls == 0
+
+
+@pytest.mark.parametrize("reason", ["length", "refusal", "content_filter"])
+async def test_a_second_answer_that_is_not_whole_ends_the_run_as_what_it_is(reason: Any) -> None:
+    writer, model = agent("no json", Turn(text=OSLO, finish_reason=reason))
+    _, result = await read_all(writer, output=City)
+    assert (result.stop_reason, result.output, model.calls) == (reason, None, 2)

@@ -9,17 +9,13 @@ from mastra_py.messages import RunUsage, Usage, total_usage
 
 
 class Ledger:
-    """Adds up the usage of a run's model calls under the key of who made them.
+    """Adds up the usage of a run's model calls under the key of who made them; ``requests`` counts what was sent."""
 
-    ``requests`` counts every request sent, ``re_asks`` the replies that were asked for once more.
-    """
-
-    __slots__ = ("_by", "re_asks", "requests")
+    __slots__ = ("_by", "requests")
 
     def __init__(self) -> None:
         self._by: dict[str, Usage] = {}
         self.requests = 0
-        self.re_asks = 0
 
     def add(self, key: str, usage: Usage) -> None:
         """Add what one model call reported."""
@@ -31,7 +27,6 @@ class Ledger:
     def absorb(self, other: Ledger, key: str) -> None:
         """Add all that ``other`` holds: failed attempts under their own keys, the rest under ``key``."""
         self.requests += other.requests
-        self.re_asks += other.re_asks
         for owner, usage in other._by.items():
             self.add(owner if owner.startswith("failed:") else key, usage)
 

@@ -64,9 +64,9 @@ class Pipeline:
             changed = await self._ask(processor, "process_output_stream", current, _read_event)
             if changed is None:
                 return None
-            if changed is not _KEEP:
-                current = changed
-        current.step = step  # a new event does not know it
+            if changed is not _KEEP and changed is not current:
+                # A new event does not know its step, and a processor may return the same one time and again.
+                current = dataclasses.replace(changed, step=step)
         return current
 
     async def text(self, text: str, *, answer: bool) -> str:
@@ -140,7 +140,7 @@ def check_processors(value: object, where: str, methods: Sequence[str]) -> tuple
     items = cast("Sequence[Any]", value if isinstance(value, list | tuple) else (value,))
     for item in items:
         if isinstance(item, type) or not hasattr(item, "id") or not any(hasattr(item, m) for m in methods):
-            name = f"the class {item.__name__}, not an instance of it," if isinstance(item, type) else repr(item)
+            name = f"the class {item.__name__} and not an instance" if isinstance(item, type) else repr(item)
             msg = (
                 f"{where} holds {name}, which is no processor for that: it needs an id and one of {', '.join(methods)}"
             )

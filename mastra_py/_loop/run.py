@@ -29,10 +29,10 @@ from mastra_py._loop.feedback import NEUTRAL, feedback_message, feedback_text
 from mastra_py._loop.state import RunState
 from mastra_py._loop.step import CUT_OFF, model_step
 from mastra_py._loop.stop import any_holds
-from mastra_py._loop.structured import read_or_ask_again, typed_reader
+from mastra_py._loop.structured import read_or_ask_again
 from mastra_py._loop.tools import run_tools
-from mastra_py._output import Unusable
-from mastra_py.errors import OutputValidationError, RunError, ScorerError, TripWire
+from mastra_py._reply_json import Unusable
+from mastra_py.errors import OutputValidationError, RunError, ScorerError, TripWire, UserError
 from mastra_py.events import (
     OutputSuperseded,
     RunFinished,
@@ -46,7 +46,7 @@ from mastra_py.events import (
     Tripped,
 )
 from mastra_py.messages import ToolResultPart
-from mastra_py.options import ToolLike, select_tools
+from mastra_py.options import ToolLike, require_answerable, select_tools
 from mastra_py.results import Attempt
 from mastra_py.scoring import ScorerVerdict, Verdict
 
@@ -99,7 +99,10 @@ async def _prepare(run: RunState) -> None:
         for s in spec.tools
     ]
     if run.pipeline is not None:
-        run.begin(await run.pipeline.input(spec.messages))
+        messages = await run.pipeline.input(spec.messages)
+        what = f"agent {spec.agent_id!r}: the conversation that its input processors return"
+        require_answerable(messages, what, "process_input has to leave something to answer")
+        run.begin(messages)
     run.tools = select_tools(sources, spec.active_tools, spec.tool_choice, spec.agent_id)
 
 
@@ -139,7 +142,7 @@ async def _reply(run: RunState, out: Out) -> Reply:
     if output is None or reply.tool_calls or reply.finish_reason in CUT_OFF:
         return reply
     try:
-        answer = await read_or_ask_again(call, reply, typed_reader(output), out)
+        answer = await read_or_ask_again(call, reply, output, out)
     except Unusable as exc:
         text = call.fold.text
         msg = f"agent {run.spec.agent_id!r}: the reply does not fit the output type, also after a re-ask: {exc}"
@@ -258,6 +261,9 @@ async def _feed_back(run: RunState, config: TaskCompletion, attempt: int, out: O
         text = NEUTRAL
     elif config.feedback is not None:
         text = await consult(config.feedback, run.named("feedback"), verdict, wanted=str)
+        if not text.strip():
+            msg = f"{run.named('feedback')} must return what is to be mended, got {text!r}"
+            raise UserError(msg)
     else:
         text = feedback_text(verdict)
     run.reject(feedback_message(text))

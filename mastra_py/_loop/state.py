@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mastra_py._loop.accumulate import Reply
@@ -52,6 +52,7 @@ class RunState:
         self.input_messages = messages
         self.transcript = list(messages)
         self._attempt_start = len(messages)
+        self._new_from = _first_new(self.spec, messages)
 
     def named(self, what: str) -> str:
         """Return ``what`` with whose it is, for logs and errors."""
@@ -152,7 +153,7 @@ class RunState:
         run_input = AgentRunInput(
             input_messages=self.input_messages,
             system_messages=(Message("system", self.system),) if self.system else (),
-            task=last_user_text(self.input_messages),
+            task=last_user_text(spec.messages),
             iteration=self.step,
             max_steps=spec.max_steps,
             tool_calls=tuple([call for step in self.steps for call in step.tool_calls]),
@@ -200,12 +201,21 @@ class RunState:
             steps=tuple(self.steps),
             usage=self.ledger.total(),
             messages=messages,
-            new_messages=messages[len(self.input_messages) - self.spec.prompts :],
+            new_messages=messages[self._new_from :],
             run_id=self.spec.run_id,
             agent_id=self.spec.agent_id,
             partial_text=self.partial_text,
             tripwire=self.tripwire,
         )
+
+
+def _first_new(spec: RunSpec, messages: Sequence[Message]) -> int:
+    """Return where the prompt stands in ``messages``, which is what processors have made of those of ``spec``."""
+    if not spec.prompts:
+        return len(messages)
+    found = [i for i, message in enumerate(messages) if message == spec.messages[-1]]
+    # One that was changed stands where it stood, unless the conversation before it was cut short.
+    return found[-1] if found else min(len(messages), len(spec.messages)) - 1
 
 
 def _pipeline(spec: RunSpec) -> Pipeline | None:

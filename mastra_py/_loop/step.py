@@ -21,6 +21,7 @@ from mastra_py._loop.ledger import Ledger
 from mastra_py._loop.processing import Pipeline, with_text
 from mastra_py.errors import MastraError, ModelError, StreamError, TripWire
 from mastra_py.events import ModelEvent, ModelFinished, OutputSuperseded, RetryScheduled, StopReason
+from mastra_py.messages import Message
 from mastra_py.models._errors import wrap_exception
 from mastra_py.models.base import Model, ModelRequest
 from mastra_py.processors.base import ApiErrorContext, ErrorProcessor, Retry, sane_delay
@@ -48,6 +49,7 @@ class ModelCall:
     request_context: Any = None
     pipeline: Pipeline | None = None
     attempts: int = 0
+    asks: int = 1
     failed: bool = False
     fold: ReplyFold = dataclasses.field(default_factory=ReplyFold)
 
@@ -76,7 +78,12 @@ async def model_step(call: ModelCall, out: Out) -> Reply:
         await anyio.sleep(sane_delay(retry.delay))
         retries += 1
         if retry.append:
-            request = dataclasses.replace(request, messages=(*request.messages, *retry.append))
+            request = _with_messages(request, retry.append)
+            call.request = _with_messages(call.request, retry.append)  # a re-ask belongs to the same step
+
+
+def _with_messages(request: ModelRequest, messages: Sequence[Message]) -> ModelRequest:
+    return dataclasses.replace(request, messages=(*request.messages, *messages))
 
 
 async def _after_failure(
@@ -117,7 +124,6 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
     out.begin_attempt()
     call.attempts += 1
     call.failed = False
-    call.ledger.requests += 1
     held: list[ModelEvent] | None = None
     pipeline = call.pipeline
     if pipeline is not None:
@@ -125,6 +131,7 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
     opened: object = None
     try:
         opened = stream = call.model.stream(request)
+        call.ledger.requests += 1  # not before: a request that a model cannot even write is never sent
         async with stream as events:
             if pipeline is None or not (pipeline.streams or pipeline.holds):
                 await _relay(call, events, out)

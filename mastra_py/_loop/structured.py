@@ -9,75 +9,85 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeAlias
+from typing import Generic, Literal, TypeAlias
 
 from typing_extensions import TypeVar
 
 from mastra_py._loop.accumulate import Reply
 from mastra_py._loop.channel import Out
-from mastra_py._loop.step import ModelCall, model_step, take_back
-from mastra_py._output import OutputFormat, OutputType, Unusable
+from mastra_py._loop.step import CUT_OFF, ModelCall, model_step, take_back
+from mastra_py._output import OutputFormat, OutputType, Reader
+from mastra_py._reply_json import Unusable
 from mastra_py.messages import Message, TextPart
 from mastra_py.models.base import Model, ModelRequest
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 JsonPromptInjection: TypeAlias = Literal["auto", "system", "inline"] | bool
 """How a model learns the form of its reply: ``"auto"`` natively where it can, else in the user prompt; ``"system"``, or
 ``True``, in the system prompt; ``"inline"`` in the user prompt; ``False`` natively, whatever its profile says."""
 
 
-class Reader(Protocol[T_co]):
-    """Reads a reply. ``last`` says that it is not asked again."""
-
-    def __call__(self, text: str, *, last: bool) -> T_co:
-        """Return the value in the reply; raise :class:`~mastra_py._output.Unusable` where it has none."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A reply and the value read from it."""
+    """A reply and the value read from it; ``None`` where it was not whole."""
 
-    value: T
+    value: T | None
     reply: Reply
 
 
-def typed_reader(output: OutputType[T]) -> Reader[T]:
-    """Return the reader of a plain output type."""
+async def ask(call: ModelCall, read: Reader[T], out: Out) -> T:
+    """Make the call and return what its reply is read as; where that fails, say so and make it once more.
 
-    def read(text: str, *, last: bool) -> T:  # noqa: ARG001 -- the second reading is like the first
-        return output.read(text)
-
-    return read
-
-
-async def ask(call: ModelCall, read: Reader[T], out: Out) -> Answer[T]:
-    """Make the call and read its reply; where that fails, say so and make it once more.
+    A reply that was cut off, refused or filtered is not read, whatever stands in it.
 
     Raises:
         Unusable: the second reply is unusable too. The call's ``fold`` holds it.
         ModelError: the model call failed for good.
     """
+
+    def read_whole(reply: Reply, *, last: bool) -> T:
+        if reply.finish_reason in CUT_OFF:
+            msg = f"it is not whole ({reply.finish_reason})"
+            raise Unusable(msg)
+        return read(reply.text, last=last)
+
     reply = await model_step(call, out)
-    return await read_or_ask_again(call, reply, read, out)
-
-
-async def read_or_ask_again(call: ModelCall, reply: Reply, read: Reader[T], out: Out) -> Answer[T]:
-    """Read a reply that is there already; as :func:`ask`."""
     try:
-        return Answer(read(reply.text, last=False), reply)
+        return read_whole(reply, last=False)
     except Unusable as exc:
         complaint = str(exc)
-    call.ledger.re_asks += 1
+    return read_whole(await ask_again(call, reply, complaint, out), last=True)
+
+
+async def read_or_ask_again(call: ModelCall, reply: Reply, output: OutputType[T], out: Out) -> Answer[T]:
+    """Read an agent's answer that is there already; where it does not fit, say so and make the call once more.
+
+    A second reply that was cut off, refused or filtered is returned unread: it ends the run as what it is.
+
+    Raises:
+        Unusable: the second reply does not fit either.
+        ModelError: the model call failed for good.
+    """
+    try:
+        return Answer(output.read(reply.text), reply)
+    except Unusable as exc:
+        complaint = str(exc)
+    reply = await ask_again(call, reply, complaint, out)
+    if reply.finish_reason in CUT_OFF:
+        return Answer(None, reply)
+    return Answer(output.read(reply.text, last=True), reply)
+
+
+async def ask_again(call: ModelCall, reply: Reply, complaint: str, out: Out) -> Reply:
+    """Take the reply back, say what is wrong with it, and return the next one."""
+    call.asks += 1
     await take_back(call, out, "rejected")
     said = (reply.message,) if reply.text.strip() else ()
     again = Message("user", f"Your reply cannot be used: {complaint}\nAnswer again, in the form that was asked for.")
     messages = (*call.request.messages, *said, again)
     call.request = dataclasses.replace(call.request, messages=messages, tool_choice="none")
-    reply = await model_step(call, out)
-    return Answer(read(reply.text, last=True), reply)
+    return await model_step(call, out)
 
 
 def output_words(output: OutputFormat) -> str:

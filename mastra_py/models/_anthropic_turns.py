@@ -32,6 +32,9 @@ _Block: TypeAlias = dict[str, Any]
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 """What ids and names of calls may not have in them."""
 
+_MAPPED = re.compile(r"_[0-9a-f]{16}\Z")
+"""The end of an id that :func:`_wire_id` has made."""
+
 _DATA_URL = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.*)", re.DOTALL)
 
 _OPENING = "(The conversation begins here.)"
@@ -185,11 +188,14 @@ _BLOCKS: Mapping[str, Callable[[Message], list[_Block]]] = {
 
 
 def _wire_id(call_id: str) -> str:
-    """Return a call's id as this wire takes it; what is no such id is told apart by a digest of it."""
+    """Return a call's id as this wire takes it; what is no such id is told apart by a digest of it.
+
+    An id that looks like one of these gets a digest too, or else it could be taken for the id that it looks like.
+    """
     clean = _UNFIT.sub("_", call_id)
-    if clean == call_id and clean:
+    if clean == call_id and clean and not _MAPPED.search(clean):
         return clean
-    return f"{clean}_{hashlib.sha256(call_id.encode()).hexdigest()[:16]}"
+    return f"{clean}_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _json(value: object) -> str:

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mastra_py._jsonable import clean_text
-from mastra_py._output import OutputFormat, Unusable, read_json_reply
-from mastra_py.scorers.criteria import RubricCriterion, RubricVerdict
+from mastra_py._output import OutputFormat
+from mastra_py._reply_json import Unusable, read_json_reply
+from mastra_py.scorers.criteria import RubricCriterion, RubricVerdict, plain
 from mastra_py.scoring import CriterionVerdict
 
 NO_VERDICT = "no verdict"
@@ -51,7 +52,6 @@ def rubric_format(ids: Iterable[str]) -> OutputFormat:
     return OutputFormat("rubric_verdicts", reply)
 
 
-_OBJECT_BEGINS = re.compile(r"""\{\s*(?:["']|criteria|\Z)""")
 _ONE_OR_ZERO = re.compile(r"([01])(?:\.0+)?")
 _SHOWN_CHARS = 60
 _SHOWN_PROBLEMS = 10
@@ -88,6 +88,8 @@ class RubricReader:
         Raises:
             Unusable: a verdict is missing or malformed; in the last reply only if not one is there.
         """
+        if not last:
+            self._findings.clear()
         try:
             problems = self._take(text)
         except Unusable as exc:
@@ -139,7 +141,8 @@ class RubricReader:
             return self._ids_by_text.get(_folded(text), ()) if isinstance(text, str) else ()
         if isinstance(own_id, int) and not isinstance(own_id, bool):
             own_id = str(own_id)
-        return (own_id.strip(),) if isinstance(own_id, str) and own_id.strip() in self._criteria else ()
+        own_id = plain(own_id).strip() if isinstance(own_id, str) else None
+        return (own_id,) if own_id in self._criteria else ()
 
     def _verdict(self, own_id: str) -> CriterionVerdict:
         criterion, finding = self._criteria[own_id], self._findings.get(own_id)
@@ -154,9 +157,6 @@ class RubricReader:
 
 def _read_reply(text: str) -> dict[str, Any]:
     _, source = read_json_reply(text)
-    if _OBJECT_BEGINS.search(text.rpartition(source)[2]):  # it was to count, so nothing before it stands in for it
-        msg = "its last JSON object is cut off or broken"
-        raise Unusable(msg)
     try:
         value = _DECODER.decode(source)
     except RecursionError:
@@ -212,7 +212,7 @@ def _agreed(findings: Sequence[_Finding | None]) -> _Finding | None:
 
 
 def _folded(text: str) -> str:
-    return clean_text(text).strip().casefold()
+    return plain(text).strip().casefold()
 
 
 def _listed(ids: Iterable[str]) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from mastra_py._jsonable import clean_text
 from mastra_py.errors import UserError
 from mastra_py.scoring import CriterionVerdict, gating_criteria
 
@@ -20,7 +22,8 @@ class RubricCriterion:
         description: what the output has to do or have.
         required: whether the output is only accepted if it meets it (``None`` counts as ``True``). Optional ones are
             graded and reported; where no criterion of a rubric is required, all of them decide.
-        id: identifies it in verdicts; its position in the rubric (``"1"``, ``"2"``, ...) unless given.
+        id: identifies it in verdicts; its position in the rubric (``"1"``, ``"2"``, ...) unless given. It is kept as it
+            can be sent, see :func:`plain`.
 
     Raises:
         UserError: the description is blank, or a field is of a wrong type.
@@ -43,6 +46,13 @@ class RubricCriterion:
         if own_id is not None and not (isinstance(own_id, str) and own_id.strip()):
             msg = f"criterion {description!r}: id must be a text that is not blank, or None; got {own_id!r}"
             raise UserError(msg)
+        if own_id is not None:
+            object.__setattr__(self, "id", plain(own_id))
+
+
+def plain(text: str) -> str:
+    """Return ``text`` as a judge can be told it and is sure to repeat it: fit to be sent, accents composed (NFC)."""
+    return unicodedata.normalize("NFC", clean_text(text))
 
 
 RubricLike: TypeAlias = str | Sequence[RubricCriterion | Mapping[str, Any] | str]
@@ -107,7 +117,7 @@ def read_rubric(rubric: object, where: str) -> tuple[RubricCriterion, ...]:
         lines = [_without_marker(line) for line in rubric.split("\n")]
         return tuple([RubricCriterion(line) for line in lines if line])
     found = _shown(rubric)
-    if not isinstance(rubric, Sequence) or isinstance(rubric, bytes | bytearray):
+    if not isinstance(rubric, Sequence) or isinstance(rubric, bytes | bytearray | memoryview | range):
         msg = f"{where} must be a text with one criterion a line, or a list of criteria; got {found}"
         raise UserError(msg)
     items = cast("Sequence[object]", rubric)

@@ -19,9 +19,10 @@ from mastra_py._loop.channel import NullOut
 from mastra_py._loop.ledger import CURRENT, Account, Ledger, charge
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, Pipeline, check_processors
 from mastra_py._loop.step import ModelCall
-from mastra_py._loop.structured import JsonPromptInjection, Reader, ask, output_words, with_output
-from mastra_py._output import OutputFormat, Unusable
+from mastra_py._loop.structured import JsonPromptInjection, ask, with_output
+from mastra_py._output import OutputFormat, Reader, ReadSchema
 from mastra_py._read_options import whole_number
+from mastra_py._reply_json import Unusable
 from mastra_py.errors import JudgeError, OutputValidationError, TripWire, UserError
 from mastra_py.messages import Message
 from mastra_py.models.base import Model, ModelRequest, ModelSettings, read_settings
@@ -186,12 +187,13 @@ class Bench:
 
 
 class _Asked(Generic[T]):
-    """A question under way, and what is known of it."""
+    """A question under way, and what is known of it: ``asks`` is 2 once the first reply was unusable."""
 
     def __init__(self, question: Question[T], model: Model | None) -> None:
         self.question = question
         self.model = model
         self.ledger = Ledger()
+        self.asks = 1
         self.output: str | None = None
 
     async def answer(self) -> T:
@@ -200,6 +202,7 @@ class _Asked(Generic[T]):
     def read(self, text: str, *, last: bool) -> T:
         """Read a reply; it is the judge's last word until there is another one."""
         self.output = text
+        self.asks = 2 if last else 1
         return self.question.read(text, last=last)
 
     def no_verdict(self, cause: Exception) -> JudgeError:
@@ -215,7 +218,7 @@ class _Asked(Generic[T]):
             output=self.output,
             model=self.model.id if self.model else None,
             provider=self.model.provider if self.model else None,
-            attempts=1 + self.ledger.re_asks,
+            attempts=self.asks,
             model_calls=usage.requests,
             usage=usage,
             duration=duration,
@@ -231,9 +234,12 @@ class _AskedModel(_Asked[T]):
     async def answer(self) -> T:
         call = await self._call(cast("Model", self.model))
         try:
-            return (await ask(call, self.read, NullOut())).value
+            return await ask(call, self.read, NullOut())
         except Unusable as exc:
+            self.output = call.fold.text
             raise self.no_verdict(exc) from exc
+        finally:
+            self.asks = call.asks
 
     async def _call(self, model: Model) -> ModelCall:
         judge, question = self._judge, self.question
@@ -272,44 +278,59 @@ class _AskedModel(_Asked[T]):
 class _AskedAgent(_Asked[T]):
     """An agent as judge: its own instructions, tools, error processors and cap are its own business.
 
-    It validates its reply, and asks once more, itself; what it did and spent it enters in our ledger. One re-ask is
-    all there is, so a reply that it has asked for twice is read as the last one.
+    An ``Agent`` reads its reply with the reader that the schema brings, and asks once more itself where it has to. What
+    else generates gets a plain JSON Schema, and is asked once more from here.
     """
 
     def __init__(self, agent: JudgeAgent, question: Question[T]) -> None:
         model = getattr(agent, "model", None)
         super().__init__(question, model if isinstance(model, Model) else None)
         self._agent = agent
+        self._values: list[T] = []
 
     async def answer(self) -> T:
-        question = self.question
-        text = await self._generate(question.prompt, question.format)
-        last = self.ledger.re_asks > 0
+        prompt = self.question.prompt
+        text = await self._generate(prompt)
+        if self._values:  # it has read its reply itself
+            return self._values[-1]
         try:
-            return self.read(text, last=last)
+            return self.read(text, last=False)
         except Unusable as exc:
-            if last:
-                raise self.no_verdict(exc) from exc
             complaint = str(exc)
-        self.ledger.re_asks += 1
-        form = "" if question.format is None else f" {output_words(question.format)}"
-        prompt = f"{question.prompt}\n\nYour last reply cannot be used: {complaint}{form}"
+        text = await self._generate(f"{prompt}\n\nYour last reply cannot be used: {complaint}")
         try:
-            return self.read(await self._generate(prompt, None), last=True)
+            return self._values[-1] if self._values else self.read(text, last=True)
         except Unusable as exc:
             raise self.no_verdict(exc) from exc
 
-    async def _generate(self, prompt: str, form: OutputFormat | None) -> str:
-        options: dict[str, Any] = {} if form is None else {"output": form.schema}
+    def _read_and_keep(self, text: str, *, last: bool) -> T:
+        self._values.clear()  # of drafts that the judge's own scorers have rejected
+        value = self.read(text, last=last)
+        self._values.append(value)
+        return value
+
+    async def _generate(self, prompt: str) -> str:
+        options: dict[str, Any] = {}
+        if self.question.format is not None:
+            options["output"] = schema = ReadSchema(self.question.format.schema)
+            schema.reader = self._read_and_keep
         ours = CURRENT.set(Account(self.ledger, self.question.owner))
         try:
             result = await self._agent.generate(prompt, request_context=self.question.run.request_context, **options)
-        except OutputValidationError as exc:  # it does not fit the schema, which is stricter than the reader
-            self.ledger.re_asks = max(1, self.ledger.re_asks)
-            return exc.text
+        except OutputValidationError as exc:
+            self.asks = 2
+            raise self.no_verdict(exc) from exc
         finally:
             CURRENT.reset(ours)
         tripped: TripWire | None = getattr(result, "tripwire", None)
         if tripped is not None:
             raise tripped
-        return result.text if form is None else json.dumps(result.output, ensure_ascii=False)
+        ended = getattr(result, "stop_reason", "answered")
+        if ended not in {"answered", "complete"}:
+            self.output = result.text
+            msg = f"the judge {self._agent!r} gave no answer that stands: its run ended as {ended}"
+            raise JudgeError(msg, raw_text=result.text)
+        text = result.text
+        if not isinstance(text, str) or (not text and self.question.format is not None):
+            text = json.dumps(result.output, ensure_ascii=False)
+        return text

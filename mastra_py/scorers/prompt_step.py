@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 from typing_extensions import TypeVar
 
 from mastra_py._loop.callbacks import resolve
-from mastra_py._loop.structured import Reader, typed_reader
-from mastra_py._output import OutputFormat, OutputType, Unusable, output_type, read_json_reply
+from mastra_py._output import OutputFormat, OutputType, Reader, output_type
+from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
 from mastra_py.errors import UserError
 from mastra_py.scorers.context import StepContext
 from mastra_py.scorers.judge import Bench, JudgeLike, Question, check_judge, effective_judge, require_ready
@@ -114,7 +114,7 @@ class BoundPromptStep:
 
     def _reader(self) -> Reader[Any]:
         if self.output is not None:
-            return typed_reader(self.output)
+            return self.output.read
         return _read_score if self.name == "generate_score" else _read_text
 
 
@@ -151,7 +151,8 @@ def _score_in(value: Any) -> Any:
 
 
 def _read_score(text: str, *, last: bool) -> float:  # noqa: ARG001 -- read the same way both times
-    value, _ = read_json_reply(text)
+    value, source = read_json_reply(text)
+    refuse_contradictions(source)
     score: object = cast("dict[str, Any]", value).get("score") if isinstance(value, dict) else None
     if isinstance(score, str) and _DECIMAL.fullmatch(score.strip()):
         score = float(score)

@@ -6,7 +6,7 @@ verdicts, and which criteria there are and which of them are required is never t
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -64,8 +64,9 @@ def create_rubric_scorer(
     where = f"scorer {id!r}"
     effective = _judge(model, judge, where)
     own = () if criteria is None else read_rubric(criteria, f"{where}: criteria")
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale < math.inf:  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
-        msg = f"{where}: scale must be a finite number above 0, got {scale!r}"
+    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
+        found = "one too big for a float" if isinstance(scale, int) and scale > 1 else repr(scale)
+        msg = f"{where}: scale must be a finite number above 0, got {found}"
         raise UserError(msg)
     analyze = _Grading(scorer_id=id, judge=effective, criteria=own)
     return StepScorer(
