@@ -458,7 +458,20 @@ def test_a_call_whose_arguments_were_no_object_goes_back_with_none() -> None:
 
 def test_ids_of_other_providers_are_mapped_and_stay_apart() -> None:
     """A20"""
-    strange = ["functions.f:0", "functions.f:1", "functions_f_0", "a b", "a:b", "", "é", "toolu_01-X"]
+    mapped = called("functions.f:0", "")
+    lookalikes = [block["id"] for block in turns(HI, mapped)[1]["content"]]
+    strange = [
+        "functions.f:0",
+        "functions.f:1",
+        "functions_f_0",
+        "a b",
+        "a:b",
+        "",
+        "é",
+        "\ud800",
+        *lookalikes,
+        "toolu_01-X",
+    ]
     _, assistant, user = turns(HI, called(*strange), answered(*strange))
     ids = [block["id"] for block in assistant["content"]]
     assert ids == [block["tool_use_id"] for block in user["content"]]

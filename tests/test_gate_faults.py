@@ -166,8 +166,8 @@ async def test_a_slow_reader_does_not_use_up_the_time_of_the_check() -> None:
         assert (await stream.result()).accepted
 
 
-@pytest.mark.parametrize("answer", [None, 5])
-async def test_feedback_that_is_no_text_is_named(answer: Any) -> None:
+@pytest.mark.parametrize("answer", [None, 5, "", " \n"])
+async def test_feedback_that_says_nothing_is_named(answer: Any) -> None:
     gate = TaskCompletion([lambda run: 0], feedback=lambda verdict: answer)
     _, error = await read_failing(writer(), is_task_complete=gate)
     assert isinstance(error, UserError)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mastra_py import Agent, Message, UserError, create_scorer, tool
+from mastra_py import Agent, FeedbackPart, Message, UserError, create_scorer, tool
 from mastra_py.testing import ScriptedModel
 
 
@@ -77,6 +77,9 @@ async def test_generate_raises_the_same() -> None:
         ("  \n", (), "the prompt is empty"),
         (3, (), "a text or a Message, got int"),
         (None, [Message("user", "a"), Message("assistant", "b")], "ends with a message of role 'assistant'"),
+        (None, [Message("user", "a"), Message("assistant", "b"), Message("user", " \n")], "ends with an empty message"),
+        (None, [Message("user", [FeedbackPart("")])], "ends with an empty message"),
+        (None, [Message("user", [])], "ends with an empty message"),
     ],
 )
 def test_there_must_be_something_to_answer(prompt: Any, messages: Any, complaint: str) -> None:

@@ -88,7 +88,8 @@ CALL = Turn(text="I look.", tool_calls=[("c", "look_up", {"name": "Oslo"})])
 # --- process_input
 
 
-async def test_process_input_changes_the_history_the_task_and_every_prompt() -> None:
+async def test_process_input_changes_the_history_and_every_prompt_and_not_the_task() -> None:
+    """D29"""
     seen: list[str] = []
 
     def scorer(run: ScorerRun) -> bool:
@@ -102,8 +103,51 @@ async def test_process_input_changes_the_history_the_task_and_every_prompt() -> 
     for request in model.requests:
         assert [m.text for m in request.messages][:3] == ["HI", "HELLO", "GO ON"]
     assert [m.text for m in result.messages[:3]] == ["HI", "HELLO", "GO ON"]
-    assert seen == ["GO ON", "GO ON"]
+    assert [m.text for m in result.new_messages[:2]] == ["GO ON", "one"]
+    assert seen == ["go on", "go on"]
     assert earlier[0].text == "hi", "what the caller gave is not touched"
+
+
+@pytest.mark.parametrize(
+    ("process", "history", "new"),
+    [
+        (lambda ms: [*ms, Message("user", "Be kind.")], "hi hello go Be kind. x", "go Be kind. x"),
+        (lambda ms: [Message("system", "s"), *ms], "s hi hello go x", "go x"),
+        (lambda ms: ms[-1:], "go x", "go x"),
+        (lambda ms: [Message("user", "GO")], "GO x", "GO x"),
+        (
+            lambda ms: [*ms[:-1], Message("user", "GO"), Message("user", "Be kind.")],
+            "hi hello GO Be kind. x",
+            "GO Be kind. x",
+        ),
+    ],
+)
+async def test_what_is_new_begins_with_the_prompt_whatever_process_input_adds_or_drops(
+    process: Callable[[Any], Any], history: str, new: str
+) -> None:
+    tasks: list[str] = []
+    writer, _ = agent("x", input_processors=[processor(process_input=lambda messages, ctx: process(messages))])
+    earlier = [Message("user", "hi"), Message("assistant", "hello")]
+    _, result = await read_all(
+        writer, messages=earlier, is_task_complete=lambda run: tasks.append(run.input.task) or True
+    )
+    assert (" ".join(m.text for m in result.messages), " ".join(m.text for m in result.new_messages)) == (history, new)
+    assert tasks == ["go"]
+
+
+@pytest.mark.parametrize(
+    ("last", "complaint"),
+    [
+        (Message("assistant", "x"), "a message of role 'assistant'"),
+        (Message("user", " "), "an empty message of role 'user'"),
+    ],
+)
+async def test_process_input_has_to_leave_something_to_answer(last: Message, complaint: str) -> None:
+    writer, model = agent(input_processors=[processor(process_input=lambda messages, ctx: [*messages, last])])
+    _, error = await read_failing(writer)
+    assert isinstance(error, UserError)
+    assert "agent 'a': the conversation that its input processors return ends with " + complaint in str(error)
+    assert model.calls == 0
 
 
 async def test_process_input_runs_once_in_order_before_the_first_step() -> None:
@@ -766,3 +810,12 @@ async def test_application_data_reaches_processors_and_no_model() -> None:
     writer, _ = agent("x", input_processors=[processor(process_input=note)])
     await read_all(writer, Message("user", [TextPart("go"), DataPart("cart", [1])]))  # type: ignore[arg-type]
     assert seen == [DataPart("cart", [1])]
+
+
+async def test_an_event_that_a_processor_returns_time_and_again_has_the_step_it_stands_in() -> None:
+    hidden = TextDelta("[hidden]")
+    hide = processor(process_output_stream=lambda event, ctx: hidden if isinstance(event, TextDelta) else event)
+    writer, _ = agent(CALL, "done", output_processors=[hide], tools=[look_up])
+    events, _ = await read_all(writer)
+    assert [(e.text, e.step) for e in events if isinstance(e, TextDelta)] == [("[hidden]", 1), ("[hidden]", 2)]
+    assert hidden == TextDelta("[hidden]"), "the processor's own event is not touched"

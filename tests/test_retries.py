@@ -22,8 +22,12 @@ from mastra_py import (
     UserError,
     tool,
 )
+from mastra_py._loop.channel import NullOut
+from mastra_py._loop.ledger import Ledger
+from mastra_py._loop.step import ModelCall, model_step
 from mastra_py.events import OutputSuperseded, RetryScheduled
 from mastra_py.messages import Usage
+from mastra_py.models import ModelRequest
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn, api_error
 
 DOWN = Turn(error=api_error(500, message="down"))
@@ -269,3 +273,33 @@ async def test_an_error_carries_what_the_run_had_come_to() -> None:
     assert error.usage.requests == 3
     model = ScriptedModel(["third"])
     assert (await agent(model).generate(messages=error.messages)).text == "third"
+
+
+async def test_what_a_retry_appends_is_part_of_a_re_ask_in_its_step_and_of_no_other_step() -> None:
+    @tool
+    def lookup() -> int:
+        return 1
+
+    note = Message("user", "Be brief.")
+    call = Turn(tool_calls=[("c", "lookup", {})])
+    model = ScriptedModel([DOWN, call, DOWN, "prose", '{"result": 3}'])
+    _, result = await read_all(agent(model, Scripted(Retry(append=[note])), tools=[lookup]), output=int)
+    assert [prompt.count(note) for prompt in model.prompts] == [0, 1, 0, 1, 1]
+    assert [m.text for m in model.prompts[-1]][-3:-1] == ["Be brief.", "prose"]
+    assert (result.output, note in result.messages) == (3, False)
+
+
+class Unwritable(ScriptedModel):
+    """A model that cannot write the request down."""
+
+    def stream(self, request: Any, /) -> Any:
+        raise UserError("no place for an image")
+
+
+async def test_a_request_that_could_not_be_written_is_not_counted_as_sent() -> None:
+    """D43"""
+    ledger = Ledger()
+    call = ModelCall(model=Unwritable([]), request=ModelRequest(messages=[]), owner="agent:a", ledger=ledger)
+    with pytest.raises(UserError, match="no place"):
+        await model_step(call, NullOut())
+    assert ledger.requests == 0

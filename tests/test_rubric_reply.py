@@ -71,6 +71,24 @@ def test_an_id_may_come_as_a_number(own_id: Any) -> None:
     assert met(read(reply(said(own_id, True)), "Alpha")) == {"1": True}
 
 
+@pytest.mark.parametrize(
+    ("given", "echoed"),
+    [
+        ("cafe\u0301", "caf\u00e9"),
+        ("caf\u00e9", "cafe\u0301"),
+        ("a\0b", "a\ufffdb"),
+        ("a\0b", "a\0b"),
+        ("a\ud800", "a\ufffd"),
+        ("\ud83d\ude00", "\U0001f600"),
+    ],
+)
+def test_an_id_is_known_again_as_it_was_sent_or_written_another_way(given: str, echoed: str) -> None:
+    criterion = RubricCriterion("Alpha", id=given)
+    assert met(read(reply(said(echoed, True)), criterion)) == {criterion.id: True}
+    (known,) = rubric_format([criterion.id or ""]).schema["properties"]["criteria"]["items"]["properties"]["id"]["enum"]
+    assert known.encode().count(b"\0") == 0
+
+
 @pytest.mark.parametrize("text", ["Alpha", " alpha\n", "ALPHA"])
 @pytest.mark.parametrize("absent", [{}, {"id": None}])
 def test_without_an_id_the_criterions_own_text_names_it(text: str, absent: Any) -> None:

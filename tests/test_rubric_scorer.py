@@ -488,7 +488,7 @@ def test_it_has_a_name_and_an_id() -> None:
         ({"model": "openai/x", "judge": Agent(id="a", model=ScriptedModel([]))}, "leave out model="),
         *[
             ({"model": "openai/x", "scale": scale}, "scale must be a finite number above 0")
-            for scale in (0, -1, float("nan"), float("inf"), True, "1", None)
+            for scale in (0, -1, float("nan"), float("inf"), 10**400, -(10**5000), True, "1", None)
         ],
         ({"model": "openai/x", "criteria": 7}, "criteria must be a text .* got int"),
         ({"model": "openai/x", "id": " "}, "id of a scorer"),

@@ -13,7 +13,17 @@ import anyio.lowlevel
 import pytest
 from support.streams import read_all, read_failing
 
-from mastra_py import Agent, ModelError, Score, ScorerRun, StreamErrorRetryProcessor, TaskCompletion, UserError
+from mastra_py import (
+    Agent,
+    ModelError,
+    Score,
+    ScorerRun,
+    StreamErrorRetryProcessor,
+    TaskCompletion,
+    Usage,
+    UserError,
+    tool,
+)
 from mastra_py.events import (
     AgentEvent,
     OutputSuperseded,
@@ -613,3 +623,27 @@ async def test_a_check_is_reported_before_its_draft_is_taken_back() -> None:
     assert result.text == "draft two"
     kinds = [e.type for e in events if isinstance(e, TaskCompletionChecked | OutputSuperseded)]
     assert kinds == ["output-superseded", "is-task-complete", "output-superseded", "is-task-complete"]
+
+
+@pytest.mark.parametrize("end", ["read", "failed", "cancelled"])
+async def test_what_an_agent_streamed_by_a_scorer_spends_is_the_scorers_however_it_ends(end: str) -> None:
+    spent = Usage(input_tokens=100, output_tokens=7)
+    second = (
+        Turn(error=api_error(500)) if end == "failed" else Turn(text="So", hang=True) if end == "cancelled" else "fine"
+    )
+    model = ScriptedModel([Turn(usage=spent, tool_calls=[("c1", "look", {})]), second])
+    helper = Agent(id="helper", model=model, tools=[tool(lambda: "seen", name="look")])
+
+    async def judge(run: ScorerRun) -> bool:
+        with contextlib.suppress(ModelError):
+            async with helper.stream("check") as stream:
+                async for event in stream:
+                    if end == "cancelled" and event.type == "text-delta":
+                        break
+        return True
+
+    with anyio.fail_after(5):
+        result = await plain("draft").generate("go", is_task_complete=judge)
+    (key,) = [key for key in result.usage.by if key.startswith("judge:")]
+    assert result.usage.by[key].input_tokens == (101 if end == "read" else 100)
+    assert result.usage.requests == 3

@@ -65,7 +65,7 @@ def create_rubric_scorer(
     effective = _judge(model, judge, where)
     own = () if criteria is None else read_rubric(criteria, f"{where}: criteria")
     if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
-        found = "one too big for a float" if isinstance(scale, int) and scale > 1 else repr(scale)
+        found = "one too big for a float" if isinstance(scale, int) and abs(scale) > 1e300 else repr(scale)
         msg = f"{where}: scale must be a finite number above 0, got {found}"
         raise UserError(msg)
     analyze = _Grading(scorer_id=id, judge=effective, criteria=own)
