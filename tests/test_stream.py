@@ -22,7 +22,6 @@ from mastra_py import (
     TaskCompletion,
     Usage,
     UserError,
-    tool,
 )
 from mastra_py.events import (
     AgentEvent,
@@ -632,7 +631,11 @@ async def test_what_an_agent_streamed_by_a_scorer_spends_is_the_scorers_however_
         Turn(error=api_error(500)) if end == "failed" else Turn(text="So", hang=True) if end == "cancelled" else "fine"
     )
     model = ScriptedModel([Turn(usage=spent, tool_calls=[("c1", "look", {})]), second])
-    helper = Agent(id="helper", model=model, tools=[tool(lambda: "seen", name="look")])
+
+    def look() -> str:
+        return "seen"
+
+    helper = Agent(id="helper", model=model, tools=[look])
 
     async def judge(run: ScorerRun) -> bool:
         with contextlib.suppress(ModelError):

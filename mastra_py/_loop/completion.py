@@ -216,9 +216,10 @@ class _Check:
             await anyio.lowlevel.checkpoint_if_cancelled()
             # Nobody has cancelled the check: it is a crash of the scorer, and what follows is on_scorer_error's to say.
             duration = anyio.current_time() - begin
-            logger.warning("scorer %r could not judge", scorer.id, exc_info=exc)
             own = message_of(exc) if isinstance(exc, MastraError) else ""
-            verdict = _errored(scorer, clean_text(own or text_of(exc)), duration, exc)
+            reason = clean_text(own or text_of(exc))
+            logger.warning("scorer %r could not judge: %s", scorer.id, reason, exc_info=None if own else exc)
+            verdict = _errored(scorer, reason, duration, exc)
         self._slots[index] = verdict
         if self._gate.config.strategy == "any" and verdict.status == "passed":
             tasks.cancel_scope.cancel()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -51,7 +51,7 @@ class Retry:
 
 def sane_delay(delay: float) -> float:
     """Return ``delay``, or 0 where it is negative, NaN or infinite."""
-    return delay if math.isfinite(delay) and delay > 0 else 0.0
+    return float(delay) if 0 < delay <= sys.float_info.max else 0.0
 
 
 @runtime_checkable

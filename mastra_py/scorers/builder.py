@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, cast, overload
+from typing import Any, Generic, Literal, Self, TypeAlias, TypedDict, cast, overload
 
 from typing_extensions import TypeVar, Unpack
 
@@ -102,6 +102,9 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         if self.prepare_run is not None and not callable(self.prepare_run):
             msg = f"scorer {self.id!r}: prepare_run must be a function of the run, got {self.prepare_run!r}"
             raise UserError(msg)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # it never changes
 
     def __repr__(self) -> str:
         return f"StepScorer({self.id!r}, steps=[{', '.join(self.steps)}])"

@@ -22,8 +22,8 @@ class RubricCriterion:
         description: what the output has to do or have.
         required: whether the output is only accepted if it meets it (``None`` counts as ``True``). Optional ones are
             graded and reported; where no criterion of a rubric is required, all of them decide.
-        id: identifies it in verdicts; its position in the rubric (``"1"``, ``"2"``, ...) unless given. It is kept as it
-            can be sent, see :func:`plain`.
+        id: identifies it in verdicts; its position in the rubric (``"1"``, ``"2"``, ...) unless given. What
+            cannot be sent in it is replaced, and its accents are composed (NFC).
 
     Raises:
         UserError: the description is blank, or a field is of a wrong type.
