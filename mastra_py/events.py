@@ -186,11 +186,15 @@ class StepStarted:
 
 @dataclass(slots=True, kw_only=True)
 class RetryScheduled:
-    """A failed model call is made again after ``delay`` seconds; ``attempt`` (from 1) is the one that failed."""
+    """A failed model call is made again after ``delay`` seconds; ``attempt`` (from 1) is the one that failed.
+
+    ``model`` is set where it is made with another model, the next one of a ``FallbackModel``.
+    """
 
     attempt: int
     delay: float
     error: ModelError
+    model: str | None = None
     step: int = 0
     type: ClassVar[Literal["retry-scheduled"]] = "retry-scheduled"
 

@@ -63,6 +63,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     # 5: providers, processors, options, and the parts of the loop
     (
         "models.anthropic",
+        "models.fallback",
         "models.legacy",
         "models.local",
         "models.openai_chat",

@@ -17,6 +17,7 @@ from mastra_py import (
     ScorerError,
     ScorerResult,
     ScorerRun,
+    StreamErrorRetryProcessor,
     TaskCompletion,
     UserError,
     Verdict,
@@ -556,3 +557,25 @@ async def test_scorers_do_not_change_the_callers_context_variables() -> None:
 
     await Agent(id="a", model=drafts()).generate("go", is_task_complete=TaskCompletion([scorer], parallel=False))
     assert variable.get() == "outside"
+
+
+async def test_after_ten_rounds_the_prompt_holds_one_feedback_and_nothing_that_was_taken_back() -> None:
+    rounds = iter(range(1, 11))
+
+    def scorer(run: ScorerRun) -> Score:
+        n = next(rounds)
+        return Score(n == 10, f"reason of round {n}")
+
+    turns: list[str | Turn] = []
+    for n in range(1, 11):
+        turns += [Turn(text=f"cut {n}", error=api_error(500), error_at="mid_stream"), f"draft {n}"]
+    model = ScriptedModel(turns)
+    agent = Agent(id="a", model=model, error_processors=[StreamErrorRetryProcessor()])
+    _, result = await read_all(agent, is_task_complete=scorer, max_steps=10)
+    assert result.accepted
+    last = model.prompts[-1]
+    assert [m.text for m in last if m.role == "assistant"] == [f"draft {n}" for n in range(1, 10)]
+    told = [feedback_of(m) for m in last if m.is_feedback]
+    assert len(told) == 9
+    assert [n for n in range(1, 10) if any(f"reason of round {n}" in t for t in told)] == [9]
+    assert not any("cut" in str(m.parts) for m in last)

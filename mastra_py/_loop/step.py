@@ -23,7 +23,7 @@ from mastra_py.errors import MastraError, ModelError, StreamError, TripWire
 from mastra_py.events import ModelEvent, ModelFinished, OutputSuperseded, RetryScheduled, StopReason
 from mastra_py.messages import Message
 from mastra_py.models._errors import wrap_exception
-from mastra_py.models.base import Model, ModelRequest
+from mastra_py.models.base import Model, ModelRequest, alternatives_of
 from mastra_py.processors.base import ApiErrorContext, ErrorProcessor, Retry, sane_delay
 
 CUT_OFF: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter", "refusal": "refusal"}
@@ -35,7 +35,8 @@ class ModelCall:
     """A model call to be made: ``owner`` is the key of who makes it, e.g. ``agent:supervisor``.
 
     ``max_retries`` caps the retries of all processors together. ``attempts`` counts the requests sent for it, ``fold``
-    is what the attempt under way has said, as the output processors leave it.
+    is what the attempt under way has said, as the output processors leave it. ``shown`` says whether anything was shown
+    and taken back because an attempt failed.
     """
 
     model: Model
@@ -50,22 +51,40 @@ class ModelCall:
     pipeline: Pipeline | None = None
     attempts: int = 0
     asks: int = 1
+    shown: bool = False
     failed: bool = False
     fold: ReplyFold = dataclasses.field(default_factory=ReplyFold)
 
 
 async def model_step(call: ModelCall, out: Out) -> Reply:
-    """Make the call, again where the processors say so, and return the reply.
+    """Make the call, again where the processors say so, then with the models to fall back on, and return the reply.
 
     Raises:
         ModelError: the call failed for good; it carries the partial text.
         TripWire: a processor stopped the run.
     """
-    retries = 0
     request = call.request
     if call.pipeline is not None:
         call.pipeline.at(call.step, call.attempts + 1)
         request = await call.pipeline.request(request)
+    call.shown = False
+    first, *others = alternatives_of(call.model)
+    call.model = first
+    for following in others:
+        try:
+            return await _with_retries(call, request, out)
+        except ModelError as exc:
+            if call.shown or replaced_cancel(exc):
+                raise
+            scheduled = RetryScheduled(attempt=call.attempts, delay=0.0, error=exc, model=following.id, step=call.step)
+        await out.emit(scheduled)
+        await out.drained()
+        call.model = following
+    return await _with_retries(call, request, out)
+
+
+async def _with_retries(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
+    retries = 0
     while True:
         try:
             return await _attempt(call, request, out)
@@ -114,6 +133,7 @@ async def take_back(call: ModelCall, out: Out, cause: Literal["provider-error", 
     shown = call.fold.shown
     call.fold = ReplyFold()
     if shown:
+        call.shown = call.shown or cause == "provider-error"
         out.retract()
         await out.emit(OutputSuperseded(attempt=call.attempts, cause=cause, step=call.step))
         await out.drained()  # only then is it known whether a reader of live text has seen any

@@ -4,6 +4,15 @@ from __future__ import annotations
 
 from mastra_py.models.anthropic import AnthropicModel
 from mastra_py.models.base import Model, ModelProfile, ModelRequest, ModelSettings
+from mastra_py.models.fallback import FallbackModel
 from mastra_py.models.openai_chat import OpenAIChatModel
 
-__all__ = ["AnthropicModel", "Model", "ModelProfile", "ModelRequest", "ModelSettings", "OpenAIChatModel"]
+__all__ = [
+    "AnthropicModel",
+    "FallbackModel",
+    "Model",
+    "ModelProfile",
+    "ModelRequest",
+    "ModelSettings",
+    "OpenAIChatModel",
+]

@@ -156,3 +156,8 @@ class Model(Protocol):
     def stream(self, request: ModelRequest, /) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
         """Open one reply."""
         ...
+
+
+def alternatives_of(model: Model) -> tuple[Model, ...]:
+    """Return the models that are tried for ``model``, in order: those of a ``FallbackModel``, or the model itself."""
+    return getattr(model, "alternatives", (model,))

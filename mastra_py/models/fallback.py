@@ -1,0 +1,71 @@
+"""Models to fall back on where one fails for good."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+
+from mastra_py.errors import UserError
+from mastra_py.events import ModelEvent
+from mastra_py.models.base import Model, ModelProfile, ModelRequest
+from mastra_py.models.resolve import resolve_model
+
+
+class FallbackModel:
+    """Several models in the order they are tried: the next one where one has failed and the processors gave up.
+
+    Each model's call is retried as the error processors say before the next one is tried, with their count begun anew.
+    A failure after visible output is not made up for: the reader has seen it. The switch is a
+    :class:`~mastra_py.events.RetryScheduled` event with the next model's name.
+
+    Example: ``Agent(id="writer", model=FallbackModel("openai/gpt-5", "anthropic/claude-sonnet-4-5"))``
+    """
+
+    def __init__(self, *models: Model | str) -> None:
+        """Take two models or more, or model strings.
+
+        Raises:
+            UserError: there are fewer than two, or one of them is no model that can be fallen back on.
+        """
+        alternatives = tuple([resolve_model(model) for model in models])
+        if len(alternatives) < 2:
+            msg = f"a FallbackModel needs two models or more, got {len(alternatives)}"
+            raise UserError(msg)
+        for model in alternatives:
+            if model.profile.legacy or hasattr(model, "alternatives"):
+                msg = f"{model!r} cannot be part of a FallbackModel: give plain models, in one flat list"
+                raise UserError(msg)
+        self.alternatives = alternatives
+
+    @property
+    def id(self) -> str:
+        """The models' names."""
+        return " | ".join([model.id for model in self.alternatives])
+
+    @property
+    def provider(self) -> str:
+        """The providers' names, each once."""
+        return " | ".join(dict.fromkeys([model.provider for model in self.alternatives]))
+
+    @property
+    def profile(self) -> ModelProfile:
+        """What all of them can do."""
+        return ModelProfile(native_output=all(model.profile.native_output for model in self.alternatives))
+
+    def check(self) -> None:
+        """Check that requests can be sent to each of them.
+
+        Raises:
+            UserError: something is missing, like an API key.
+        """
+        for model in self.alternatives:
+            check = getattr(model, "check", None)
+            if check is not None:
+                check()
+
+    def stream(self, request: ModelRequest, /) -> AbstractAsyncContextManager[AsyncIterator[ModelEvent]]:
+        """Open a reply of the first model: which one comes next is for the model step to say."""
+        return self.alternatives[0].stream(request)
+
+    def __repr__(self) -> str:
+        return f"FallbackModel({', '.join(map(repr, self.alternatives))})"
