@@ -50,7 +50,7 @@ def scripted(*turns: Any) -> tuple[StepScorer[Any, Any, None, None], ScriptedMod
 # --- recorded behaviour
 
 VECTORS = [v for v in load_vectors("scorer_run") if not in_function_mode(v)]
-JUDGE_VECTORS = load_vectors("retry_judge")
+JUDGE_VECTORS = [v for v in load_vectors("retry") if v["given"]["level"] == "judge"]
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[v["name"] for v in VECTORS])

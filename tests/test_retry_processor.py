@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from support.retries import ask, caused_by, delay_of, is_retried, plain
+from support.vector_notation import load_vectors
 from support.vector_retry import UnknownNotationError, expected, play
 from tenacity import wait_fixed
 
 from mastra_py.errors import ModelError, RateLimitError, RunError, ServerError, TripWire, UserError
 from mastra_py.processors import ApiErrorContext, ErrorProcessor, Retry, RetryMatcher, StreamErrorRetryProcessor
 
-VECTORS = json.loads((Path(__file__).parent / "conformance" / "retry_processor.json").read_text(encoding="utf-8"))
+VECTORS = [v for v in load_vectors("retry") if v["given"]["level"] == "processor"]
 
 
 # --- recorded behaviour

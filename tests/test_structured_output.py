@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -225,7 +226,7 @@ def test_no_json_no_value(reply: str) -> None:
 def test_prose_round_an_object_does_not_matter(prose: str, value: dict[str, Any]) -> None:
     import json
 
-    clean = prose.replace("{", "(").replace("[", "(")
+    clean = re.sub(r'[\[{"]', "(", prose)  # what begins JSON itself
     assert read_json_reply(f"{clean} {json.dumps(value)} {clean}")[0] == value
 
 

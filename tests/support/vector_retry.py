@@ -102,6 +102,11 @@ def expected(vector: JsonObject) -> tuple[Outcome, str | None]:
 # --- the rules, read from what is given
 
 
+def departs_by_d12(options: JsonObject, error: JsonObject) -> bool:
+    """Return whether D12 reads an error in another way than the recorded program."""
+    return _is_unknown_but_hopeless({"options": options, "error": error}) or _has_connection_code(error)
+
+
 def _refused_option(options: JsonObject) -> str | None:
     """D37: the first option, in the order of construction, that is negative, NaN or infinite."""
     ours = {"max_retries": "max_retries", "max_retry_after_ms": "max_retry_after", "delay_ms": "delay"}

@@ -80,8 +80,12 @@ async def play_score(given: dict[str, Any]) -> Facts:
 def _sent_facts(judge: ScriptedModel) -> Facts:
     if not judge.calls:
         return {"judge_calls": 0}
-    prompt = judge.requests[0].messages[0].text
-    facts: Facts = {"judge_calls": judge.calls, "criteria_sent": criteria_in(prompt)}
+    return {"judge_calls": judge.calls, **read_prompt(judge.requests[0].messages[0].text)}
+
+
+def read_prompt(prompt: str) -> Facts:
+    """Return what a judge was asked."""
+    facts: Facts = {"criteria_sent": criteria_in(prompt)}
     for name in ("task", "output"):
         section = re.search(rf"\[{name} (\w+)\]\n(.*)\n\[end of {name} \1\]", prompt, re.DOTALL)
         facts[f"{name}_sent"] = (
@@ -218,6 +222,12 @@ def expected_score(vector: dict[str, Any]) -> tuple[Facts, set[str]]:
     return facts, ours.rules
 
 
+def reckon_score(given: dict[str, Any]) -> tuple[Facts, set[str]]:
+    """Return what our rules make of a rubric scorer's run, and those of them that make a difference."""
+    ours = _Ours(given)
+    return ours.facts(), ours.rules
+
+
 def _recorded_score(recorded: dict[str, Any]) -> Facts:
     known = ("score", "reason", "error", "judge_calls", "criteria_sent", "told_no_rubric", "task_sent", "output_sent")
     refuse_unknown("the record", recorded, known)
@@ -226,10 +236,11 @@ def _recorded_score(recorded: dict[str, Any]) -> Facts:
     assert recorded["told_no_rubric"] == (not facts["criteria_sent"])
     if "error" in recorded:
         return {**facts, "error": "ScorerRunError", "failed_step": recorded["error"]["failed_step"]}
-    return {**facts, "score": recorded["score"], **_recorded_reason(recorded["reason"])}
+    return {**facts, "score": recorded["score"], **recorded_reason(recorded["reason"])}
 
 
-def _recorded_reason(reason: str) -> Facts:
+def recorded_reason(reason: str) -> Facts:
+    """Return what a recorded reason says."""
     if reason.startswith("No rubric was provided"):
         return {"passed": True, "verdicts": [], "assessment": ""}
     header, listed, *rest = reason.split("\n\n")

@@ -7,10 +7,13 @@ import re
 from collections.abc import Sequence
 from typing import Any, cast
 
+import anyio
+
 from mastra_py import Retry, TripWire
-from mastra_py.models.base import ModelProfile
+from mastra_py.errors import StreamError
+from mastra_py.models.base import ModelProfile, ModelRequest
 from mastra_py.processors import ApiErrorContext, ErrorProcessor
-from mastra_py.testing import ScriptedModel, Turn
+from mastra_py.testing import FunctionModel, Turn
 from support.vector_notation import read_value, refuse_unknown
 from support.vector_retry import UnknownNotationError, build_error, build_processor
 
@@ -23,16 +26,23 @@ TURN = (
     "tool_calls",
     "finish_reason",
     "hang",
+    "delay_ms",
     "error",
     "error_at",
 )
 
 
-def scripted_model(turns: Sequence[dict[str, Any]], *, id: str = "judge", native: bool = False) -> ScriptedModel:
+def scripted_model(turns: Sequence[dict[str, Any]], *, id: str = "judge", native: bool = False) -> FunctionModel:
     """Return a model that plays recorded turns, the last one again and again."""
-    model = ScriptedModel(
-        [read_turn(turn) for turn in turns], repeat_last=True, id=id, profile=ModelProfile(native_output=native)
-    )
+    script = [(turn.get("delay_ms", 0) / 1000, read_turn(turn)) for turn in turns]
+
+    async def answer(_: ModelRequest) -> Turn:
+        delay, turn = script[min(model.calls, len(script)) - 1]
+        if delay:
+            await anyio.sleep(delay)
+        return turn
+
+    model = FunctionModel(answer, id=id, profile=ModelProfile(native_output=native))
     model.provider = "scripted"
     return model
 
@@ -46,10 +56,20 @@ def read_turn(turn: dict[str, Any]) -> Turn:
         reasoning=turn.get("reasoning", ""),
         tool_calls=[_tool_call(call) for call in turn.get("tool_calls", ())],
         finish_reason=cast("Any", turn["finish_reason"].replace("-", "_")) if "finish_reason" in turn else None,
-        error=build_error(turn["error"]) if "error" in turn else None,
+        error=turn_error(turn),
         error_at=turn.get("error_at", "before_first_chunk"),
         hang=turn.get("hang", False),
     )
+
+
+def turn_error(turn: dict[str, Any]) -> Exception | None:
+    """Return the error of a recorded turn; where the bytes break off, it is of kind ``stream``."""
+    error = build_error(turn["error"]) if "error" in turn else None
+    if turn.get("error_at") != "stream_broken":
+        return error
+    broken = StreamError(str(error or "the connection broke off"))
+    broken.__cause__ = error
+    return broken
 
 
 def text_of(turn: dict[str, Any]) -> str:
