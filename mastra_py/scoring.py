@@ -41,7 +41,7 @@ class AgentRunInput:
     """What an agent was given, as scorers see it: in the completion check, on live traffic and on traces alike.
 
     Attributes:
-        input_messages: the messages given to the call.
+        input_messages: the messages given to the call, as ``process_input`` has left them.
         remembered_messages: earlier messages that a store brought in.
         system_messages: the agent's instructions.
         tagged_system_messages: further system messages by tag.

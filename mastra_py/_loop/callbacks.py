@@ -50,6 +50,6 @@ async def consult(function: Callable[..., Any], what: str, *args: Any, wanted: t
     if not isinstance(answer, wanted):
         kinds = wanted if isinstance(wanted, tuple) else (wanted,)
         names = " or a ".join("None" if k is type(None) else k.__name__ for k in kinds)
-        msg = f"{what} must return a {names}, got {answer!r}"
+        msg = f"{what} was called and must return a {names}, got {answer!r}"
         raise UserError(msg)
     return answer

@@ -10,6 +10,7 @@ judge answers. A plain function runs inline: what blocks belongs into an async o
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -217,6 +218,10 @@ class StepScorer(Generic[InputT, OutputT, PreprocessT_co, AnalyzeT_co]):
         return await Play(scorer_id=self.id, steps=self.steps, threshold=self.threshold, run=run).result()
 
     def _read_run(self, run: object, fields: dict[str, Any]) -> ScorerRun[Any, Any]:
+        known = [f.name for f in dataclasses.fields(ScorerRun)]
+        if unknown := [name for name in fields if name not in known]:
+            msg = f"scorer {self.id!r}: a run has no field {unknown[0]!r}; its fields are {', '.join(known)}"
+            raise TypeError(msg)
         if run is None:
             return self._finish_run(ScorerRun(**fields))
         if fields:

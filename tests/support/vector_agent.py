@@ -24,6 +24,7 @@ from support.vector_forms import (
     event_forms,
     message_forms,
     prompt_forms,
+    tool_forms,
     usage_form,
     verdict_form,
     without_results,
@@ -80,14 +81,14 @@ class _Stage:
 
     def __init__(self, given: Facts) -> None:
         self.given = given
-        self.model = scripted_model(given["model_turns"], id="scripted")
+        self.model = scripted_model(given["model_turns"], id="scripted", on_call=self._on_call)
+        self.awaited_call = anyio.Event()
         self.judges: dict[str, FunctionModel] = {}
         self.asked: list[tuple[str, int]] = []
         self.scorer_calls: dict[str, list[int]] = {}
         self.contexts: list[Facts] = []
         self.verdicts: list[Verdict] = []
         self.events: list[AgentEvent] = []
-        self.waits: list[float] = []
         self.result: AgentResult[str] | None = None
         self.error: Exception | None = None
         self.tools = [_tool(spec) for spec in given.get("tools", ())]
@@ -164,35 +165,40 @@ class _Stage:
 
     async def stream(self, options: Facts) -> None:
         try:
-            async with self.agent.stream(self.given["prompt"], **options) as stream, anyio.create_task_group() as tasks:
-                tasks.start_soon(self._abort_in_time, stream)
-                await self._read(stream)
-                tasks.cancel_scope.cancel()
+            async with self.agent.stream(self.given["prompt"], **options) as stream:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._abort_in_time, stream)
+                    await self._read(stream)
+                    tasks.cancel_scope.cancel()
                 self.result = await stream.result()
         except* RunError as group:
             (self.error,) = group.exceptions
         assert_well_formed(self.events)
 
     async def _read(self, stream: AgentStream[str]) -> None:
-        deltas = 0
-        scheduled: tuple[float, int] | None = None
+        deltas, begin = 0, anyio.current_time()
         async for event in stream:
             self.events.append(event)
-            if scheduled is not None:
-                self.waits.append(scheduled[0])
-            scheduled = (event.delay, self.model.calls) if isinstance(event, RetryScheduled) else None
             deltas += event.type == "text-delta"
             at_delta = event.type == "text-delta" and deltas == self.given.get("abort_on_text_delta")
             if at_delta or (event.type == "tool-call" and self.given.get("abort_on_tool_call")):
                 stream.cancel()
+        if self.events[-1].type != "abort":
+            assert anyio.current_time() - begin >= sum(self.waits()) - 1e-6, "a wait was not served"
+
+    def waits(self) -> list[float]:
+        return [event.delay for event in self.events if isinstance(event, RetryScheduled)]
+
+    def _on_call(self, number: int) -> None:
+        if number == self.given.get("abort_after_call"):
+            self.awaited_call.set()
 
     async def _abort_in_time(self, stream: AgentStream[str]) -> None:
         if "abort_after_ms" in self.given:
             await anyio.sleep(self.given["abort_after_ms"] / 1000)
             stream.cancel()
         if "abort_after_call" in self.given:
-            while self.model.calls < self.given["abort_after_call"]:
-                await anyio.sleep(0.001)
+            await self.awaited_call.wait()
             await anyio.sleep(self.given.get("abort_delay_ms", 0) / 1000)
             stream.cancel()
 
@@ -210,6 +216,7 @@ class _Stage:
         return {
             "types": [form[0] for form in events],
             "events": events,
+            "tool_chunks": tool_forms(events),
             "checks": [check_form(e, rubrics) for e in self.events if isinstance(e, TaskCompletionChecked)],
             "on_complete": [verdict_form(verdict, rubrics) for verdict in self.verdicts],
             "final_text": came.partial_text or (self.result.text if self.result is not None else ""),
@@ -228,7 +235,7 @@ class _Stage:
             "sent_to_judge": {id: [_asked(r) for r in judge.requests] for id, judge in self.judges.items()},
             "scorer_contexts": self.contexts,
             "processor_calls": self.asked,
-            "waits": [round(wait * 1000) for wait in self.waits if wait > 0.4],  # noqa: PLR2004 -- as recorded
+            "waits": [round(wait * 1000) for wait in self.waits() if wait > 0.4],
         }
 
     def _calls(self) -> Sequence[tuple[str, list[int]]]:

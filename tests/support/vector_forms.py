@@ -42,11 +42,20 @@ def _event_form(event: AgentEvent, tools: Sequence[str]) -> Form:
         case ToolResult():
             return event.type, event.tool_call_id, event.tool_name, event.args, event.result
         case ToolFailed():
-            return event.type, event.tool_call_id, event.tool_name, event.args, naming(
-                event.error, event.tool_name, tools
+            return (
+                event.type,
+                event.tool_call_id,
+                event.tool_name,
+                event.args,
+                naming(event.error, event.tool_name, tools),
             )
         case _:
             return (event.type,)
+
+
+def tool_forms(events: Iterable[Form]) -> list[Form]:
+    """Return of events those about tools, cut down to what is recorded of them beside a check."""
+    return [(e[0], e[2], e[-1]) for e in events if e[0] in {"tool-call", "tool-result", "tool-error"}]
 
 
 def naming(text: str, tool: str, tools: Sequence[str]) -> str:
@@ -156,7 +165,7 @@ def _overall(reason: str | None, results: Iterable[ScorerVerdict], rubrics: set[
 
 def error_form(error: Exception) -> dict[str, Any]:
     """Return what of an error is compared: its status, and its message where a script gave one."""
-    return {"status": getattr(error, "status", None), "message": str(error)}
+    return {"status": getattr(error, "status", None), "message": getattr(error, "message", str(error))}
 
 
 def usage_form(usage: Any) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import anyio
@@ -32,11 +32,19 @@ TURN = (
 )
 
 
-def scripted_model(turns: Sequence[dict[str, Any]], *, id: str = "judge", native: bool = False) -> FunctionModel:
-    """Return a model that plays recorded turns, the last one again and again."""
+def scripted_model(
+    turns: Sequence[dict[str, Any]],
+    *,
+    id: str = "judge",
+    native: bool = False,
+    on_call: Callable[[int], None] | None = None,
+) -> FunctionModel:
+    """Return a model that plays recorded turns, the last one again and again; ``on_call`` gets each call's number."""
     script = [(turn.get("delay_ms", 0) / 1000, read_turn(turn)) for turn in turns]
 
     async def answer(_: ModelRequest) -> Turn:
+        if on_call is not None:
+            on_call(model.calls)
         delay, turn = script[min(model.calls, len(script)) - 1]
         if delay:
             await anyio.sleep(delay)

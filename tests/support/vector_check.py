@@ -1,0 +1,216 @@
+"""Reckons what a completion check comes to, from the scorers of a vector, the draft and our rules."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from support.vector_forms import ERRORED, reason_lines
+from support.vector_notation import read_value
+from support.vector_rubric import reckon_score
+
+Facts = dict[str, Any]
+
+
+class OneOf(tuple[Any, ...]):
+    """Equal to each of its items: what is not fixed."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return any(other == item for item in self)
+
+    def __hash__(self) -> int:
+        raise TypeError("OneOf has no hash")
+
+
+@dataclass(slots=True)
+class Answer:
+    """What one scorer says about a draft, after ``seconds``; ``lines`` are what feedback has to hold of it."""
+
+    scorer_id: str
+    name: str
+    status: str
+    seconds: float = 0.0
+    score: Any = None
+    reason: Any = None
+    lines: list[str] = field(default_factory=list)
+
+    def form(self) -> Facts:
+        form: Facts = {"scorer_id": self.scorer_id, "scorer_name": self.name, "status": self.status}
+        return form | {"score": self.score, "reason": self.reason} if self.status in {"passed", "failed"} else form
+
+
+@dataclass(slots=True)
+class Check:
+    """What the scorers of a check came to."""
+
+    answers: list[Answer]
+    seconds: float
+    timed_out: bool
+    tied: list[Answer] = field(default_factory=list)
+    """Those of ``answers`` that may as well be listed as cancelled."""
+
+    @property
+    def passed(self) -> bool:
+        statuses = {a.status for a in self.answers}
+        return "passed" in statuses and (self.any or statuses == {"passed"})
+
+    any: bool = False
+
+    def with_status(self, status: str) -> list[Answer]:
+        return [a for a in self.answers if a.status == status]
+
+    @property
+    def reason(self) -> Any:
+        if self.passed:
+            passed = self.with_status("passed")
+            return OneOf(a.reason for a in passed) if any(a in self.tied for a in passed) else passed[0].reason
+        failed = self.with_status("failed")
+        return failed[0].reason if failed else ERRORED
+
+    def results(self) -> list[Any]:
+        return [self._result(a) for a in self.answers]
+
+    def _result(self, answer: Answer) -> Any:
+        if answer not in self.tied:
+            return answer.form()
+        return OneOf((answer.form(), Answer(answer.scorer_id, answer.name, "cancelled").form()))
+
+
+class Scorers:
+    """The scorers of a vector, each at its place in its script. ``claim(rules, fields)`` notes what departs."""
+
+    def __init__(self, given: Facts, claim: Callable[..., None]) -> None:
+        self.given = given
+        self.claim = claim
+        self.specs = given.get("scorers", [])
+        self._counts = [0] * len(self.specs)
+        self._maybe: set[int] = set()
+        self.contexts: list[Facts] = []
+        self.sent: dict[str, list[Facts]] = {s["id"]: [] for s in self.specs if "judge_turns" in s}
+
+    def calls(self) -> Facts:
+        counts = [OneOf((n, n - 1)) if i in self._maybe else n for i, n in enumerate(self._counts)]
+        return {spec["id"]: count for spec, count in zip(self.specs, counts, strict=True)}
+
+    def check(self, context: Facts) -> Check:
+        """Run the scorers on a draft, as many of them as run."""
+        timeout = self.given.get("timeout_ms", 600_000) / 1000
+        if not self.given.get("parallel", True):
+            return self._one_after_another(context, timeout)
+        answers = [self._ask(index, context) for index in range(len(self.specs))]
+        within = [a.seconds for a in answers if a.status == "passed" and a.seconds <= timeout]
+        if self._any and within:
+            return self._first_pass(answers, min(within))
+        timed_out = [a for a in answers if a.seconds > timeout]
+        for answer in timed_out:
+            answer.status = "errored"
+            self.claim("D11")
+        longest = max(a.seconds for a in answers)
+        return Check(answers, min(longest, timeout), bool(timed_out), any=self._any)
+
+    @property
+    def _any(self) -> bool:
+        return self.given.get("strategy") == "any"
+
+    def _first_pass(self, answers: list[Answer], at: float) -> Check:
+        self.claim("D34")
+        tied: list[Answer] = []
+        for index, answer in enumerate(answers):
+            if answer.seconds > at:
+                answer.status = "cancelled"
+                self._maybe.add(index)
+            elif answer.seconds == at and len(answers) > 1:
+                tied.append(answer)
+                self._maybe.add(index)
+        passed = [a for a in tied if a.status == "passed"]
+        if len(passed) == 1:
+            tied.remove(passed[0])
+            self._maybe.remove(next(i for i, a in enumerate(answers) if a is passed[0]))
+        return Check(answers, at, timed_out=False, tied=tied, any=True)
+
+    def _one_after_another(self, context: Facts, timeout: float) -> Check:
+        answers: list[Answer] = []
+        at = 0.0
+        for index in range(len(self.specs)):
+            answer = self._ask(index, context)
+            answers.append(answer)
+            at += answer.seconds
+            if at > timeout:
+                answer.status = "errored"
+                self.claim("D11")
+                return Check(answers, timeout, timed_out=True, any=self._any)
+            if (answer.status == "passed") == self._any:
+                break
+        return Check(answers, at, timed_out=False, any=self._any)
+
+    def _ask(self, index: int, context: Facts) -> Answer:
+        spec = self.specs[index]
+        if "judge_turns" in spec:
+            return self._ask_judge(index, spec, context)
+        entry = spec["script"][min(self._counts[index], len(spec["script"]) - 1)]
+        self._counts[index] += 1
+        self.contexts.append({"scorer": spec["id"], **context})
+        if context["tool_calls"]:
+            self.claim("D25", "scorer_contexts")
+        answer = Answer(spec["id"], spec.get("name", spec["id"]), "errored", entry.get("delay_ms", 0) / 1000)
+        if "throws" in entry:
+            return answer
+        score = read_value(entry.get("score"))
+        if not isinstance(score, int | float) or not math.isfinite(score):
+            self.claim("D17")
+            return answer
+        if isinstance(score, bool):
+            self.claim("D17")
+        reason = entry.get("reason")
+        answer.score, answer.reason = score, reason if isinstance(reason, str) else None
+        answer.status = "passed" if score >= 1 else "failed"
+        answer.lines = reason_lines(answer.reason)
+        if score > 1:
+            self.claim("D30")
+        return answer
+
+    def _ask_judge(self, index: int, spec: Facts, context: Facts) -> Answer:
+        turns = spec["judge_turns"][self._counts[index] :] or spec["judge_turns"][-1:]
+        answer = Answer(spec["id"], spec.get("name", "Rubric (LLM)"), "errored")
+        seen = _until_error(turns)
+        given: Facts = {"judge_turns": seen or [{"text": ""}]}
+        given["run"] = {"input": {"original_task": context["task"]}, "output": context["output"]}
+        given["run"]["request_context"] = self.given.get("request_context")
+        if "rubric" in spec:
+            given["criteria"] = spec["rubric"]
+        facts, rules = reckon_score(given)
+        calls = facts.get("judge_calls", 0)
+        if calls > len(seen) and len(turns) > len(seen):  # the next one is the request that fails
+            rules, facts, calls = set(), {**facts, "error": "ScorerRunError"}, len(seen) + 1
+        if rules:
+            self.claim("+".join(sorted(rules)))
+        self._counts[index] += calls
+        answer.seconds = sum(turn.get("delay_ms", 0) for turn in _repeated(turns, calls)) / 1000
+        if calls:
+            asked = {name: facts[name] for name in ("criteria_sent", "task_sent", "output_sent")}
+            self.sent[spec["id"]] += [asked] * calls
+        if "error" in facts:
+            return answer
+        answer.score = facts["score"]
+        answer.reason = {name: facts[name] for name in ("passed", "verdicts", "assessment")}
+        answer.status = "passed" if facts["passed"] else "failed"
+        for text, met, _, why in facts["verdicts"]:
+            answer.lines += [] if met else reason_lines(f"{text}\n{why}")
+        return answer
+
+
+def _until_error(turns: Iterable[Facts]) -> list[Facts]:
+    before: list[Facts] = []
+    for turn in turns:
+        if "error" in turn:
+            break
+        before.append(turn)
+    return before
+
+
+def _repeated(turns: list[Facts], count: int) -> list[Facts]:
+    return [turns[min(i, len(turns) - 1)] for i in range(count)]

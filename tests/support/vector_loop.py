@@ -1,0 +1,437 @@
+"""Reckons what a run of an agent comes to, from a vector's ``given`` and our rules.
+
+:func:`reckon` returns the facts of such a run and, for each of them, the rules by which it may differ from what was
+recorded. Where no rule does, the record decides and not this reckoning.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from mastra_py.errors import MastraError, TripWire, UserError
+from mastra_py.processors import ApiErrorContext
+from support.vector_check import Check, OneOf, Scorers
+from support.vector_forms import FEEDBACK, Form, error_form, tool_forms, without_results
+from support.vector_notation import read_value
+from support.vector_retry import build_error, departs_by_d12
+from support.vector_turns import read_processor, text_of, turn_error
+
+Facts = dict[str, Any]
+Claims = dict[str, set[str]]
+
+FIELDS = (
+    "types", "events", "tool_chunks", "checks", "on_complete", "final_text", "finish_reason", "steps", "step_texts",
+    "messages", "prompts", "last_prompt", "model_calls", "usage", "on_finish", "error", "stop_reason", "scorer_calls",
+    "sent_to_judge", "scorer_contexts", "processor_calls", "waits",
+)  # fmt: skip
+STREAMED = ("types", "events", "tool_chunks")
+SENT = ("prompts", "last_prompt")
+CUT_OFF = {"length", "content_filter", "refusal"}
+DEFAULT_STEPS = 5
+DEFAULT_CAP = 10
+THEIR_CAP = 3
+
+
+async def reckon(given: Facts) -> tuple[Facts, Claims]:
+    """Return what the run comes to, and by which rules each fact of it may differ from the record."""
+    loop = _Loop(given)
+    try:
+        await loop.run()
+    except UserError:
+        return {"refused": "UserError"}, {"refused": {"D37"}}
+    return loop.facts(), loop.claims
+
+
+class _Ended(Exception):  # noqa: N818 -- no error: the run is over
+    """The run is over, for ``stop_reason`` or by ``error``."""
+
+    def __init__(self, stop_reason: str | None, error: Exception | None = None) -> None:
+        super().__init__(stop_reason)
+        self.stop_reason = stop_reason
+        self.error = error
+
+
+class _Loop:
+    def __init__(self, given: Facts) -> None:
+        self.given = given
+        self.claims: Claims = {}
+        self.turns = given["model_turns"]
+        self.tools = {tool["name"]: tool for tool in given.get("tools", ())}
+        self.asked: list[tuple[str, int]] = []
+        self.processors = [(spec, read_processor(spec, self.asked)) for spec in given.get("error_processors", ())]
+        self.scorers = Scorers(given, self.claim)
+        self.clock = 0.0
+        self.abort_at = given["abort_after_ms"] / 1000 if "abort_after_ms" in given else math.inf
+        self.deltas = 0
+        self.calls = 0
+        self.step = 0
+        self.events: list[Form] = [("start",)]
+        self.history: list[Form] = [("user", "text", given["prompt"])]
+        self.hidden: set[int] = set()
+        self.prompts: list[list[Form]] = []
+        self.texts: list[str] = []
+        self.used: list[tuple[str, Any]] = []
+        self.call_ids: set[str] = set()
+        self.checks: list[Facts] = []
+        self.told: list[Facts] = []
+        self.waits: list[float] = []
+        self.partial = ""
+        self.finish: str | None = None
+        self.stop_reason: str | None = None
+        self.error: Exception | None = None
+        self.usage = 0
+
+    @property
+    def max_steps(self) -> int:
+        return read_value(self.given.get("max_steps", DEFAULT_STEPS))
+
+    def claim(self, rules: str, *fields: str) -> None:
+        for name in fields or FIELDS:
+            self.claims.setdefault(name, set()).update(rules.split("+"))
+
+    # The end.
+
+    async def run(self) -> None:
+        self.claim("D7", "final_text")
+        self.claim("D44", "messages")
+        try:
+            while True:
+                await self._step()
+        except _Ended as end:
+            self.stop_reason, self.error = end.stop_reason, end.error
+        if self.error is not None:
+            self.finish = "error"
+            self.claim("D36", *STREAMED)
+            self.events.append(("error",))
+        elif self.stop_reason == "cancelled":
+            self.finish = "aborted"
+            self.claim("D28", *STREAMED, "stop_reason")
+            self.events.append(("abort",))
+        else:
+            self.events.append(("finish",))
+
+    def facts(self) -> Facts:
+        last = self.texts[-1] if self.texts else ""
+        ended = self.error is None and self.stop_reason != "cancelled"
+        whole = [entry for i, entry in enumerate(self.history) if i not in self.hidden]
+        return {
+            "types": [event[0] for event in self.events],
+            "events": self.events,
+            "tool_chunks": tool_forms(self.events),
+            "checks": self.checks,
+            "on_complete": self.told,
+            "final_text": self.partial or ("" if self.error is not None else last),
+            "finish_reason": self.finish,
+            "steps": len(self.texts),
+            "step_texts": self.texts,
+            "messages": without_results(whole),
+            "prompts": self.prompts,
+            "last_prompt": self.prompts[-1] if self.prompts else None,
+            "model_calls": self.calls,
+            "usage": {"input_tokens": self.usage, "output_tokens": self.usage, "total_tokens": 2 * self.usage},
+            "on_finish": {"text": last, "finish_reason": self.finish} if ended else None,
+            "error": error_form(self.error) if self.error is not None else None,
+            "stop_reason": self.stop_reason,
+            "scorer_calls": self.scorers.calls(),
+            "sent_to_judge": self.scorers.sent,
+            "scorer_contexts": self.scorers.contexts,
+            "processor_calls": self.asked,
+            "waits": [round(wait * 1000) for wait in self.waits if wait > 0.4],
+        }
+
+    def _wait(self, seconds: float) -> None:
+        if self.clock + seconds > self.abort_at:
+            raise _Ended("cancelled")
+        self.clock += seconds
+
+    # A step.
+
+    async def _step(self) -> None:
+        self.step += 1
+        self.events.append(("step-start",))
+        turn = await self._reply()
+        text, calls = text_of(turn), [_Call(call, self.tools) for call in turn.get("tool_calls", ())]
+        reason = turn.get("finish_reason", "tool-calls" if calls else "stop").replace("-", "_")
+        self.finish = "tool_calls" if calls and reason in {"stop", "other"} else reason
+        self.partial = ""
+        if self.finish in CUT_OFF:
+            self._commit(turn, text, [])
+            self.claim("D4", *(FIELDS if self.scorers.specs else ("stop_reason",)))
+            self._finish_step(self.finish)
+        if calls:
+            self._run_tools(turn, text, calls)
+            self._finish_step("max_steps" if self.step >= self.max_steps else None)
+        else:
+            self._commit(turn, text, [])
+            self._finish_step(self._judge(text) if self.scorers.specs else "answered")
+
+    def _finish_step(self, stop_reason: str | None) -> None:
+        self.events.append(("step-finish",))
+        if stop_reason is not None:
+            raise _Ended(stop_reason)
+
+    def _commit(self, turn: Facts, text: str, outcomes: Iterable[Form]) -> None:
+        self.texts.append(text)
+        if turn.get("reasoning"):
+            self.history.append(("assistant", "reasoning"))
+        if text:
+            self.history.append(("assistant", "text", text))
+        self.history += outcomes
+
+    def _prompt(self) -> list[Form]:
+        return [("system", "text", "Be helpful"), *[entry for entry in self.history if entry[1] != "reasoning"]]
+
+    # The model.
+
+    async def _reply(self) -> Facts:
+        retries = 0
+        while True:
+            turn = self.turns[min(self.calls, len(self.turns) - 1)]
+            self.calls += 1
+            self.prompts.append(self._prompt())
+            if self.calls == self.given.get("abort_after_call"):
+                self.abort_at = self.clock + self.given.get("abort_delay_ms", 0) / 1000
+            self._wait(turn.get("delay_ms", 0) / 1000)
+            error = turn_error(turn)
+            at = turn.get("error_at", "before_first_chunk")
+            self.partial = ""
+            if error is None or at in {"mid_stream", "stream_broken"}:
+                self._say(turn, whole=error is None)
+            if error is None:
+                self.usage += 1
+                return turn
+            await self._fail(turn, error, retries)
+            retries += 1
+
+    def _say(self, turn: Facts, *, whole: bool) -> None:
+        if turn.get("reasoning"):
+            self.events += [("reasoning-start",), ("reasoning-delta", turn["reasoning"]), ("reasoning-end",)]
+        chunks = turn.get("text_chunks") or ([text_of(turn)] if text_of(turn) else [])
+        if chunks:
+            self.events.append(("text-start",))
+        for chunk in chunks:
+            self.events.append(("text-delta", chunk))
+            self.partial += chunk
+            self.deltas += 1
+            if self.deltas == self.given.get("abort_on_text_delta"):
+                raise _Ended("cancelled")
+        if chunks and whole and not turn.get("hang"):
+            self.events.append(("text-end",))
+        for spec in turn.get("tool_calls", ()):
+            call = _Call(spec, self.tools)
+            self.events += [("tool-call-input-streaming-start",), ("tool-call-delta",)]
+            self.events += [("tool-call-input-streaming-end",), ("tool-call", call.id, call.name, call.args)]
+            if self.given.get("abort_on_tool_call"):
+                raise _Ended("cancelled")
+        if turn.get("hang"):
+            self._wait(math.inf)
+
+    async def _fail(self, turn: Facts, error: Exception, retries: int) -> None:
+        """Go on where the call is made again; raise where the failure is final."""
+        self._claim_theirs(turn)
+        given = self.given
+        cap = given.get("stream_max_processor_retries", given.get("max_processor_retries"))
+        if cap is None and self.processors and retries >= THEIR_CAP:
+            self.claim("D13")
+        if self.processors and retries >= (DEFAULT_CAP if cap is None else cap):
+            self.claim("D32", "processor_calls")
+            self.claim("D13", "waits")
+            raise _Ended(None, error)
+        delay = await self._ask(turn, error, retries)
+        if delay is None:
+            raise _Ended(None, error)
+        self.claim("D36", *STREAMED)
+        self.claim("D14", "final_text", "messages", *SENT)
+        if self.calls >= self.max_steps:
+            self.claim("D13")  # theirs takes the retries for steps
+        self.waits.append(delay)
+        self.partial = ""
+        self._wait(delay)
+
+    def _claim_theirs(self, turn: Facts) -> None:
+        """Note what theirs does with a failed turn and ours does not."""
+        again = self.given.get("model_settings_max_retries", self.given.get("agent_max_retries", 0))
+        if again and turn.get("error_at", "before_first_chunk") == "before_first_chunk":
+            self.claim("D31")
+        self.claim("D14", "final_text")
+        if self.scorers.specs:
+            self.claim("D4")
+
+    async def _ask(self, turn: Facts, error: Exception, retries: int) -> float | None:
+        for spec, processor in self.processors:
+            if "options" in spec and (
+                turn.get("error_at") == "stream_broken" or departs_by_d12(spec["options"], turn["error"])
+            ):
+                self.claim("D12")
+            try:
+                retry = await processor.process_api_error(ApiErrorContext(error=error, retry_count=retries))  # type: ignore[arg-type]
+            except TripWire:
+                self.claim("D42")
+                self.events.append(("tripwire",))
+                self.finish = "tripwire"
+                raise _Ended("tripwire") from None
+            except Exception:  # noqa: BLE001, S112 -- D10: it is passed over
+                continue
+            if retry is not None:
+                return retry.delay
+        return None
+
+    # Tools.
+
+    def _run_tools(self, turn: Facts, text: str, calls: list[_Call]) -> None:
+        if {call.id for call in calls} & self.call_ids:
+            self.claim("D44", *SENT)  # theirs shows a call whose id it knows only once
+        self.call_ids |= {call.id for call in calls}
+        self.used += [(call.name, call.args) for call in calls]
+        entries: list[Form] = [("assistant", "call", call.name, call.args) for call in calls]
+        try:
+            self._wait(max(call.seconds for call in calls))
+        except _Ended:
+            self.claim("D28")
+            self._commit(turn, text, [*entries, *[("tool", "error", call.name, "named") for call in calls]])
+            raise
+        for call in calls:
+            kind, said = call.outcome()
+            self.events.append((f"tool-{kind}", call.id, call.name, call.args, said))
+            entries.append(("tool", kind, call.name, said))
+            if call.is_unfit:
+                self.claim("D20" if call.not_json else "D35", *STREAMED, *SENT)
+            if not call.tool and len(calls) > 1:
+                self.claim("D35", *STREAMED)
+            if kind == "result" and call.gives_nothing:
+                self.claim("D21")
+        self._commit(turn, text, entries)
+
+    # The check.
+
+    def _judge(self, text: str) -> str | None:
+        context: Facts = {
+            "iteration": self.step,
+            "max_steps": self.max_steps,
+            "task": self.given["prompt"],
+            "output": text,
+            "request_context": read_value(self.given.get("request_context", {})),
+            "tool_calls": list(self.used),
+        }
+        if "max_steps" not in self.given:
+            self.claim("D6", "scorer_contexts")
+        check = self.scorers.check(context)
+        try:
+            self._wait(check.seconds)
+        except _Ended:
+            self.claim("D11+D28")
+            raise
+        self._claim_reason(check)
+        results, at_end = check.results(), self.step >= self.max_steps
+        self.told.append(
+            {
+                "complete": check.passed,
+                "completion_reason": check.reason,
+                "timed_out": check.timed_out,
+                "scorers": results,
+            }
+        )
+        self._call_back()
+        if at_end and "max_steps" not in self.given:
+            self.claim("D6", "checks")
+        self.checks.append(
+            {
+                "iteration": self.step,
+                "passed": check.passed,
+                "results": results,
+                "timed_out": check.timed_out,
+                "reason": check.reason,
+                "max_iteration_reached": at_end,
+                "suppress_feedback": self.given.get("suppress_feedback", False),
+            }
+        )
+        self.events.append(("is-task-complete",))
+        return self._stop_on(check, at_end=at_end)
+
+    def _claim_reason(self, check: Check) -> None:
+        if not check.passed and check.answers[0].status != "failed":
+            self.claim("D9", "checks", "on_complete")
+
+    def _call_back(self) -> None:
+        if "on_complete_throws" not in self.given:
+            return
+        error = build_error(self.given["on_complete_throws"])
+        if isinstance(error, MastraError):
+            raise _Ended(None, error)
+        self.claim("D10")
+
+    def _stop_on(self, check: Check, *, at_end: bool) -> str | None:
+        if check.passed:
+            return "complete"
+        self.claim("D3", "messages", *SENT)
+        failed = check.with_status("failed")
+        if not failed:
+            self.claim("D5")
+            return "scorer_error"
+        if check.with_status("errored"):
+            self.claim("D5", "messages", *SENT)
+        if at_end:
+            self.claim("D6", "stop_reason")
+            return "max_steps"
+        if self.given.get("suppress_feedback"):
+            self.claim("D8", "messages")
+            kept = 1 if self.history[-1][1] == "text" else 0
+            self.hidden |= {len(self.history) - kept, len(self.history)}
+        self.history.append(("user", FEEDBACK, [line for answer in failed for line in answer.lines]))
+        return None
+
+
+class _Call:
+    """A scripted tool call and what becomes of it."""
+
+    def __init__(self, spec: Facts, tools: dict[str, Facts]) -> None:
+        self.id, self.name = spec["id"], spec["name"]
+        self.tool = tools.get(self.name)
+        self.args, self.not_json = spec.get("args", {}), False
+        if "raw_args" in spec:
+            self.args, self.not_json = _read_args(spec["raw_args"], self.tool)
+        self.seconds = self.tool.get("delay_ms", 0) / 1000 if self.tool and not self.is_unfit else 0.0
+
+    @property
+    def is_unfit(self) -> bool:
+        """Whether the tool exists and its arguments do not fit it."""
+        if self.tool is None:
+            return False
+        return self.not_json or not all(_fits(self.args.get(k), kind) for k, kind in self.tool["input"].items())
+
+    @property
+    def gives_nothing(self) -> bool:
+        return self.tool is not None and self.tool.get("result", {"$js": "undefined"}) == {"$js": "undefined"}
+
+    def outcome(self) -> tuple[str, Any]:
+        if self.tool is None or self.is_unfit or "throws" in self.tool:
+            return "error", "named"
+        return "result", read_value(self.tool.get("result"))
+
+
+def _read_args(raw: str, tool: Facts | None) -> tuple[Facts, bool]:
+    if not raw.strip():
+        return {}, tool is not None and bool(tool["input"])
+    try:
+        args = json.loads(raw)
+    except ValueError:
+        return {}, True
+    return (args, False) if isinstance(args, dict) else ({}, True)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    match kind:
+        case "string":
+            return isinstance(value, str)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case _:
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+__all__ = ["FIELDS", "Claims", "OneOf", "reckon"]
