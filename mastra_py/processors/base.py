@@ -58,9 +58,8 @@ def sane_delay(delay: float) -> float:
 class ErrorProcessor(Protocol):
     """Decides whether a failed model call is made again.
 
-    It may raise :class:`~mastra_py.errors.TripWire` to end the run, and what other ``MastraError``
-    it raises ends it too. Any other exception is logged and the next
-    processor is asked.
+    It may raise :class:`~mastra_py.errors.TripWire` to end the run, and any other ``MastraError`` ends it too. Whatever
+    else it raises is logged, and the next processor is asked.
     """
 
     @property
