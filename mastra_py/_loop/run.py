@@ -217,7 +217,7 @@ async def _check(run: RunState, gate: Gate, out: Out) -> Verdict:
             reason=verdict.reason,
             timed_out=verdict.timed_out,
             duration=verdict.duration,
-            max_steps_reached=verdict.passed is False and run.step >= run.spec.max_steps,
+            max_steps_reached=run.step >= run.spec.max_steps,
             suppress_feedback=gate.config.suppress_feedback,
             step=run.step,
         )
