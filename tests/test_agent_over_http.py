@@ -9,8 +9,17 @@ import pytest
 from support.chat_reply import chat_reply
 from support.http_server import HTTPServer, Reply, chunks, sse
 
-from mastra_py import Agent, RateLimitError, StreamErrorRetryProcessor, UserError
-from mastra_py.events import TextDelta
+from mastra_py import (
+    Agent,
+    ModelError,
+    RateLimitError,
+    RequestError,
+    RetryMatcher,
+    StreamError,
+    StreamErrorRetryProcessor,
+    UserError,
+)
+from mastra_py.events import RetryScheduled, TextDelta
 from mastra_py.models import OpenAIChatModel
 
 
@@ -115,3 +124,62 @@ def test_a_missing_key_is_named_before_anything_is_sent(
     writer = Agent(id="a", model=model)
     with pytest.raises(UserError, match=variable):
         writer.stream("go")
+
+
+def broken_off() -> Reply:
+    """Return a reply whose connection breaks off in the middle of its text."""
+    return sse(*chunks(delta("half a "), delta("th"), done=False), breaks_off=True)
+
+
+@pytest.mark.parametrize("how", ["events", "result", "held texts", "live texts", "live drafts"])
+async def test_a_reply_that_breaks_off_is_retried_where_it_can_be_taken_back(how: str) -> None:
+    async with HTTPServer(broken_off(), chat_reply("whole")) as server:
+        runner = agent(server, error_processors=[StreamErrorRetryProcessor()])
+        options: dict[str, Any] = {"is_task_complete": lambda run: 1} if how in {"held texts", "live drafts"} else {}
+        seen: list[str] = []
+        error: ModelError | None = None
+        with anyio.fail_after(5):
+            async with runner.stream("go", **options) as stream:
+                try:
+                    if how == "events":
+                        seen = [e.text for e in [e async for e in stream] if isinstance(e, TextDelta)]
+                    elif how == "result":
+                        seen = [(await stream.result()).text]
+                    else:
+                        async for text in stream.text_deltas(drafts=how == "live drafts"):
+                            seen.append(text)
+                except ModelError as exc:
+                    error = exc
+    if how.startswith("live"):
+        assert isinstance(error, StreamError)
+        assert (seen, error.partial_text, len(server.requests)) == (["half a ", "th"], "half a th", 1)
+    else:
+        assert error is None
+        assert len(server.requests) == 2
+        assert seen == (["half a ", "th", "whole"] if how == "events" else ["whole"])
+
+
+async def test_waits_are_those_that_the_provider_and_the_processor_ask_for() -> None:
+    def limited(**headers: str) -> Reply:
+        return Reply(b"{}", status=429, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+    script = [limited(retry_after_ms="20"), limited(retry_after="0"), limited(Retry_After="soon"), chat_reply("done")]
+    async with HTTPServer(*script) as server:
+        retry = StreamErrorRetryProcessor(max_retries=3, delay=lambda ctx: 0.01 * ctx.retry_count)
+        async with agent(server, error_processors=[retry]).stream("go") as stream:
+            delays = [e.delay async for e in stream if isinstance(e, RetryScheduled)]
+    assert delays == [0.02, 0.01, 0.02]
+    assert len(server.requests) == 4
+
+
+async def test_a_matcher_brings_its_own_limit_and_the_cap_holds_for_all() -> None:
+    teapot = Reply(b'{"error": {"message": "short and stout"}}', status=418)
+    matcher = RetryMatcher(lambda error: "stout" in str(error), max_retries=3)
+    async with HTTPServer(teapot) as server:
+        retry = StreamErrorRetryProcessor(max_retries=0, matchers=[matcher])
+        with pytest.raises(RequestError):
+            await agent(server, error_processors=[retry]).generate("go")
+        assert len(server.requests) == 4
+        with pytest.raises(RequestError):
+            await agent(server, error_processors=[retry, retry], max_processor_retries=2).generate("go")
+    assert len(server.requests) == 4 + 3
