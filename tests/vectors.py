@@ -28,8 +28,8 @@ def main(arguments: list[str]) -> int:
     for folder in options.folders:
         for vector in vector_suite.find_vectors(folder):
             outcomes.append(vector_suite.run_vector(vector, options.backend))
-            print(outcomes[-1].line())
-    print(vector_suite.summary(outcomes))
+            print(outcomes[-1].line())  # noqa: T201 -- what it is for
+    print(vector_suite.summary(outcomes))  # noqa: T201 -- likewise
     return int(any(outcome.ok is False for outcome in outcomes))
 
 

@@ -5,7 +5,6 @@ Played in virtual time (``support.virtual_time``): delays and waits are as long 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import anyio
@@ -86,11 +85,11 @@ class _Stage:
         self.judges: dict[str, FunctionModel] = {}
         self.asked: list[tuple[str, int]] = []
         self.scorer_calls: dict[str, list[int]] = {}
-        self.contexts: list[Facts] = []
+        self.contexts: dict[str, list[Facts]] = {s["id"]: [] for s in given.get("scorers", ()) if "script" in s}
         self.verdicts: list[Verdict] = []
         self.events: list[AgentEvent] = []
         self.result: AgentResult[str] | None = None
-        self.error: Exception | None = None
+        self.error: RunError | None = None
         self.tools = [_tool(spec) for spec in given.get("tools", ())]
         self.agent = self._agent()
 
@@ -143,7 +142,7 @@ class _Stage:
         async def score(ctx: Any) -> Any:
             entry = _entry(spec, calls[0])
             calls[0] += 1
-            self.contexts.append(_context(spec["id"], ctx.run))
+            self.contexts[spec["id"]].append(_context(ctx.run))
             if entry.get("delay_ms"):
                 await anyio.sleep(entry["delay_ms"] / 1000)
             if "throws" in entry:
@@ -164,15 +163,16 @@ class _Stage:
             self.error = exc
 
     async def stream(self, options: Facts) -> None:
-        try:
-            async with self.agent.stream(self.given["prompt"], **options) as stream:
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(self._abort_in_time, stream)
+        async with self.agent.stream(self.given["prompt"], **options) as stream:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._abort_in_time, stream)
+                try:
                     await self._read(stream)
-                    tasks.cancel_scope.cancel()
+                except RunError as exc:
+                    self.error = exc
+                tasks.cancel_scope.cancel()
+            if self.error is None:
                 self.result = await stream.result()
-        except* RunError as group:
-            (self.error,) = group.exceptions
         assert_well_formed(self.events)
 
     async def _read(self, stream: AgentStream[str]) -> None:
@@ -231,15 +231,14 @@ class _Stage:
             "on_finish": self._finished(),
             "error": error_form(self.error) if self.error is not None else None,
             "stop_reason": self.result.stop_reason if self.result is not None else None,
-            "scorer_calls": {id: self.judges[id].calls if id in self.judges else n[0] for id, n in self._calls()},
+            "scorer_calls": {
+                id: self.judges[id].calls if id in self.judges else count[0] for id, count in self.scorer_calls.items()
+            },
             "sent_to_judge": {id: [_asked(r) for r in judge.requests] for id, judge in self.judges.items()},
             "scorer_contexts": self.contexts,
             "processor_calls": self.asked,
             "waits": [round(wait * 1000) for wait in self.waits() if wait > 0.4],
         }
-
-    def _calls(self) -> Sequence[tuple[str, list[int]]]:
-        return tuple(self.scorer_calls.items())
 
     def _end(self) -> str | None:
         if self.result is None:
@@ -249,7 +248,9 @@ class _Stage:
 
     def _finished(self) -> Facts | None:
         last = self.events[-1] if self.events else None
-        return {"text": last.text, "finish_reason": last.finish_reason} if isinstance(last, RunFinished) else None
+        if not isinstance(last, RunFinished) or last.stop_reason == "tripwire":
+            return None
+        return {"text": last.text, "finish_reason": last.finish_reason}
 
 
 def _asked(request: ModelRequest) -> Facts:
@@ -262,9 +263,8 @@ def _entry(spec: Facts, index: int) -> Facts:
     return entry
 
 
-def _context(scorer: str, run: Any) -> Facts:
+def _context(run: Any) -> Facts:
     return {
-        "scorer": scorer,
         "iteration": run.input.iteration,
         "max_steps": run.input.max_steps,
         "task": run.input.task,

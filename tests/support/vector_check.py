@@ -14,16 +14,19 @@ from support.vector_rubric import reckon_score
 Facts = dict[str, Any]
 
 
-class OneOf(tuple[Any, ...]):
+class OneOf:
     """Equal to each of its items: what is not fixed."""
 
-    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
 
     def __eq__(self, other: object) -> bool:
-        return any(other == item for item in self)
+        return other in self.items
 
-    def __hash__(self) -> int:
-        raise TypeError("OneOf has no hash")
+    def __repr__(self) -> str:
+        return f"one of {self.items}"
 
 
 @dataclass(slots=True)
@@ -45,20 +48,18 @@ class Answer:
 
 @dataclass(slots=True)
 class Check:
-    """What the scorers of a check came to."""
+    """What the scorers of a check came to; those of ``tied`` may as well be listed as cancelled."""
 
     answers: list[Answer]
     seconds: float
     timed_out: bool
+    any: bool = False
     tied: list[Answer] = field(default_factory=list)
-    """Those of ``answers`` that may as well be listed as cancelled."""
 
     @property
     def passed(self) -> bool:
         statuses = {a.status for a in self.answers}
         return "passed" in statuses and (self.any or statuses == {"passed"})
-
-    any: bool = False
 
     def with_status(self, status: str) -> list[Answer]:
         return [a for a in self.answers if a.status == status]
@@ -67,7 +68,7 @@ class Check:
     def reason(self) -> Any:
         if self.passed:
             passed = self.with_status("passed")
-            return OneOf(a.reason for a in passed) if any(a in self.tied for a in passed) else passed[0].reason
+            return OneOf(*[a.reason for a in passed]) if any(a in self.tied for a in passed) else passed[0].reason
         failed = self.with_status("failed")
         return failed[0].reason if failed else ERRORED
 
@@ -77,7 +78,7 @@ class Check:
     def _result(self, answer: Answer) -> Any:
         if answer not in self.tied:
             return answer.form()
-        return OneOf((answer.form(), Answer(answer.scorer_id, answer.name, "cancelled").form()))
+        return OneOf(answer.form(), Answer(answer.scorer_id, answer.name, "cancelled").form())
 
 
 class Scorers:
@@ -88,27 +89,33 @@ class Scorers:
         self.claim = claim
         self.specs = given.get("scorers", [])
         self._counts = [0] * len(self.specs)
-        self._maybe: set[int] = set()
-        self.contexts: list[Facts] = []
-        self.sent: dict[str, list[Facts]] = {s["id"]: [] for s in self.specs if "judge_turns" in s}
+        self._maybe: dict[int, int] = {}
+        self._contexts: dict[str, list[Facts]] = {s["id"]: [] for s in self.specs if "script" in s}
+        self._sent: dict[str, list[Facts]] = {s["id"]: [] for s in self.specs if "judge_turns" in s}
 
-    def calls(self) -> Facts:
-        counts = [OneOf((n, n - 1)) if i in self._maybe else n for i, n in enumerate(self._counts)]
-        return {spec["id"]: count for spec, count in zip(self.specs, counts, strict=True)}
+    def facts(self) -> Facts:
+        """Return what the scorers were called with so far."""
+        counts = [OneOf(*range(self._maybe.get(i, n), n + 1)) for i, n in enumerate(self._counts)]
+        least = {self.specs[i]["id"]: self._counts[i] - before for i, before in self._maybe.items()}
+        return {
+            "scorer_calls": {spec["id"]: count for spec, count in zip(self.specs, counts, strict=True)},
+            "scorer_contexts": {id: _less(seen, least.get(id, 0)) for id, seen in self._contexts.items()},
+            "sent_to_judge": {id: _less(sent, least.get(id, 0)) for id, sent in self._sent.items()},
+        }
 
-    def check(self, context: Facts) -> Check:
-        """Run the scorers on a draft, as many of them as run."""
+    def check(self, context: Facts, until: float) -> Check:
+        """Run the scorers on a draft, as many of them as run; the run is cancelled after ``until`` seconds."""
         timeout = self.given.get("timeout_ms", 600_000) / 1000
         if not self.given.get("parallel", True):
-            return self._one_after_another(context, timeout)
+            return self._one_after_another(context, timeout, until)
+        before = list(self._counts)
         answers = [self._ask(index, context) for index in range(len(self.specs))]
         within = [a.seconds for a in answers if a.status == "passed" and a.seconds <= timeout]
         if self._any and within:
-            return self._first_pass(answers, min(within))
+            return self._first_pass(answers, min(within), before)
         timed_out = [a for a in answers if a.seconds > timeout]
         for answer in timed_out:
             answer.status = "errored"
-            self.claim("D11")
         longest = max(a.seconds for a in answers)
         return Check(answers, min(longest, timeout), bool(timed_out), any=self._any)
 
@@ -116,23 +123,21 @@ class Scorers:
     def _any(self) -> bool:
         return self.given.get("strategy") == "any"
 
-    def _first_pass(self, answers: list[Answer], at: float) -> Check:
-        self.claim("D34")
-        tied: list[Answer] = []
+    def _first_pass(self, answers: list[Answer], at: float, before: list[int]) -> Check:
+        """D34: the first pass ends the check; what had come of the others by then is not fixed."""
+        self.claim("D34", "checks", "on_complete", "scorer_calls", "scorer_contexts", "sent_to_judge")
+        tied = [answer for answer in answers if answer.seconds == at]
+        passed = [answer for answer in tied if answer.status == "passed"]
+        if len(passed) == 1:
+            tied.remove(passed[0])
         for index, answer in enumerate(answers):
             if answer.seconds > at:
                 answer.status = "cancelled"
-                self._maybe.add(index)
-            elif answer.seconds == at and len(answers) > 1:
-                tied.append(answer)
-                self._maybe.add(index)
-        passed = [a for a in tied if a.status == "passed"]
-        if len(passed) == 1:
-            tied.remove(passed[0])
-            self._maybe.remove(next(i for i, a in enumerate(answers) if a is passed[0]))
-        return Check(answers, at, timed_out=False, tied=tied, any=True)
+            if answer.seconds > at or answer in tied:
+                self._maybe[index] = before[index]
+        return Check(answers, at, timed_out=False, any=True, tied=tied)
 
-    def _one_after_another(self, context: Facts, timeout: float) -> Check:
+    def _one_after_another(self, context: Facts, timeout: float, until: float) -> Check:
         answers: list[Answer] = []
         at = 0.0
         for index in range(len(self.specs)):
@@ -141,9 +146,8 @@ class Scorers:
             at += answer.seconds
             if at > timeout:
                 answer.status = "errored"
-                self.claim("D11")
                 return Check(answers, timeout, timed_out=True, any=self._any)
-            if (answer.status == "passed") == self._any:
+            if (answer.status == "passed") == self._any or at > until:
                 break
         return Check(answers, at, timed_out=False, any=self._any)
 
@@ -153,7 +157,7 @@ class Scorers:
             return self._ask_judge(index, spec, context)
         entry = spec["script"][min(self._counts[index], len(spec["script"]) - 1)]
         self._counts[index] += 1
-        self.contexts.append({"scorer": spec["id"], **context})
+        self._contexts[spec["id"]].append(context)
         if context["tool_calls"]:
             self.claim("D25", "scorer_contexts")
         answer = Answer(spec["id"], spec.get("name", spec["id"]), "errored", entry.get("delay_ms", 0) / 1000)
@@ -192,7 +196,7 @@ class Scorers:
         answer.seconds = sum(turn.get("delay_ms", 0) for turn in _repeated(turns, calls)) / 1000
         if calls:
             asked = {name: facts[name] for name in ("criteria_sent", "task_sent", "output_sent")}
-            self.sent[spec["id"]] += [asked] * calls
+            self._sent[spec["id"]] += [asked] * calls
         if "error" in facts:
             return answer
         answer.score = facts["score"]
@@ -210,6 +214,10 @@ def _until_error(turns: Iterable[Facts]) -> list[Facts]:
             break
         before.append(turn)
     return before
+
+
+def _less(items: list[Facts], at_most: int) -> Any:
+    return OneOf(*[items[: len(items) - n] for n in range(at_most + 1)]) if at_most else items
 
 
 def _repeated(turns: list[Facts], count: int) -> list[Facts]:

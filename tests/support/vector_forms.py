@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from mastra_py._loop.feedback import REPLACED
 from mastra_py.events import (
     AgentEvent,
     ReasoningDelta,
@@ -67,7 +66,7 @@ def naming(text: str, tool: str, tools: Sequence[str]) -> str:
 def message_forms(
     messages: Iterable[Message], verdicts: Sequence[Verdict], tools: Sequence[str], *, with_reasoning: bool
 ) -> list[Form]:
-    """Return a conversation as it is compared: (role, what, ...) for each part; ``verdicts`` are those of its drafts."""
+    """Return a conversation as it is compared: (role, what, ...) for a part; ``verdicts`` are of its drafts."""
     forms: list[Form] = []
     judged = iter([v for v in verdicts if v.passed is False])
     for message in messages:
@@ -86,7 +85,6 @@ def message_forms(
                     forms.append((message.role, "result", part.tool_name, part.result))
                 case FeedbackPart():
                     verdict = next(judged, None)
-                    assert part.text != REPLACED
                     said = [line for line in _lines_of(verdict) if line in part.text]
                     forms.append((message.role, FEEDBACK, said))
                 case _:
@@ -156,7 +154,7 @@ def _result_form(result: ScorerVerdict, rubrics: set[str]) -> dict[str, Any]:
 def _reason(result: ScorerVerdict, rubrics: set[str]) -> Any:
     if result.status == "errored":
         return ERRORED
-    return read_reason(result.reason) if result.scorer_id in rubrics else result.reason
+    return read_reason(result.reason) if result.reason and result.scorer_id in rubrics else result.reason
 
 
 def _overall(reason: str | None, results: Iterable[ScorerVerdict], rubrics: set[str]) -> Any:
@@ -164,8 +162,8 @@ def _overall(reason: str | None, results: Iterable[ScorerVerdict], rubrics: set[
 
 
 def error_form(error: Exception) -> dict[str, Any]:
-    """Return what of an error is compared: its status, and its message where a script gave one."""
-    return {"status": getattr(error, "status", None), "message": getattr(error, "message", str(error))}
+    """Return what of an error is compared: its status. Words and classes are not."""
+    return {"status": getattr(error, "status", None)}
 
 
 def usage_form(usage: Any) -> dict[str, int]:

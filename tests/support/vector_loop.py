@@ -6,14 +6,14 @@ recorded. Where no rule does, the record decides and not this reckoning.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable
 from typing import Any
 
 from mastra_py.errors import MastraError, TripWire, UserError
 from mastra_py.processors import ApiErrorContext
-from support.vector_check import Check, OneOf, Scorers
+from support.vector_calls import Call
+from support.vector_check import Check, Scorers
 from support.vector_forms import FEEDBACK, Form, error_form, tool_forms, without_results
 from support.vector_notation import read_value
 from support.vector_retry import build_error, departs_by_d12
@@ -37,8 +37,8 @@ THEIR_CAP = 3
 
 async def reckon(given: Facts) -> tuple[Facts, Claims]:
     """Return what the run comes to, and by which rules each fact of it may differ from the record."""
-    loop = _Loop(given)
     try:
+        loop = _Loop(given)
         await loop.run()
     except UserError:
         return {"refused": "UserError"}, {"refused": {"D37"}}
@@ -71,6 +71,7 @@ class _Loop:
         self.events: list[Form] = [("start",)]
         self.history: list[Form] = [("user", "text", given["prompt"])]
         self.hidden: set[int] = set()
+        self.draft_start = 0
         self.prompts: list[list[Form]] = []
         self.texts: list[str] = []
         self.used: list[tuple[str, Any]] = []
@@ -95,8 +96,6 @@ class _Loop:
     # The end.
 
     async def run(self) -> None:
-        self.claim("D7", "final_text")
-        self.claim("D44", "messages")
         try:
             while True:
                 await self._step()
@@ -115,7 +114,7 @@ class _Loop:
 
     def facts(self) -> Facts:
         last = self.texts[-1] if self.texts else ""
-        ended = self.error is None and self.stop_reason != "cancelled"
+        ended = self.error is None and self.stop_reason not in {"cancelled", "tripwire"}
         whole = [entry for i, entry in enumerate(self.history) if i not in self.hidden]
         return {
             "types": [event[0] for event in self.events],
@@ -135,9 +134,7 @@ class _Loop:
             "on_finish": {"text": last, "finish_reason": self.finish} if ended else None,
             "error": error_form(self.error) if self.error is not None else None,
             "stop_reason": self.stop_reason,
-            "scorer_calls": self.scorers.calls(),
-            "sent_to_judge": self.scorers.sent,
-            "scorer_contexts": self.scorers.contexts,
+            **self.scorers.facts(),
             "processor_calls": self.asked,
             "waits": [round(wait * 1000) for wait in self.waits if wait > 0.4],
         }
@@ -153,13 +150,14 @@ class _Loop:
         self.step += 1
         self.events.append(("step-start",))
         turn = await self._reply()
-        text, calls = text_of(turn), [_Call(call, self.tools) for call in turn.get("tool_calls", ())]
+        text, calls = text_of(turn), [Call(call, self.tools) for call in turn.get("tool_calls", ())]
         reason = turn.get("finish_reason", "tool-calls" if calls else "stop").replace("-", "_")
         self.finish = "tool_calls" if calls and reason in {"stop", "other"} else reason
         self.partial = ""
         if self.finish in CUT_OFF:
-            self._commit(turn, text, [])
-            self.claim("D4", *(FIELDS if self.scorers.specs else ("stop_reason",)))
+            self._commit(turn, text, self._refuse(calls))
+            if self.scorers.specs:
+                self.claim("D4")
             self._finish_step(self.finish)
         if calls:
             self._run_tools(turn, text, calls)
@@ -175,6 +173,11 @@ class _Loop:
 
     def _commit(self, turn: Facts, text: str, outcomes: Iterable[Form]) -> None:
         self.texts.append(text)
+        self.draft_start = len(self.history)
+        if len(self.texts) > 1 and not self.used:
+            self.claim("D7", "final_text")
+        if any(entry[1] == FEEDBACK for entry in self.history):
+            self.claim("D44", "messages")
         if turn.get("reasoning"):
             self.history.append(("assistant", "reasoning"))
         if text:
@@ -221,7 +224,7 @@ class _Loop:
         if chunks and whole and not turn.get("hang"):
             self.events.append(("text-end",))
         for spec in turn.get("tool_calls", ()):
-            call = _Call(spec, self.tools)
+            call = Call(spec, self.tools)
             self.events += [("tool-call-input-streaming-start",), ("tool-call-delta",)]
             self.events += [("tool-call-input-streaming-end",), ("tool-call", call.id, call.name, call.args)]
             if self.given.get("abort_on_tool_call"):
@@ -244,7 +247,6 @@ class _Loop:
         if delay is None:
             raise _Ended(None, error)
         self.claim("D36", *STREAMED)
-        self.claim("D14", "final_text", "messages", *SENT)
         if self.calls >= self.max_steps:
             self.claim("D13")  # theirs takes the retries for steps
         self.waits.append(delay)
@@ -256,22 +258,23 @@ class _Loop:
         again = self.given.get("model_settings_max_retries", self.given.get("agent_max_retries", 0))
         if again and turn.get("error_at", "before_first_chunk") == "before_first_chunk":
             self.claim("D31")
-        self.claim("D14", "final_text")
+        if len(self.texts) and not self.used:
+            self.claim("D7", "final_text")
+        if self.partial:
+            self.claim("D14", "final_text", "messages", *SENT)
         if self.scorers.specs:
             self.claim("D4")
 
     async def _ask(self, turn: Facts, error: Exception, retries: int) -> float | None:
         for spec, processor in self.processors:
-            if "options" in spec and (
-                turn.get("error_at") == "stream_broken" or departs_by_d12(spec["options"], turn["error"])
-            ):
+            if _departs_by_d12(spec.get("options"), turn):
                 self.claim("D12")
             try:
                 retry = await processor.process_api_error(ApiErrorContext(error=error, retry_count=retries))  # type: ignore[arg-type]
             except TripWire:
                 self.claim("D42")
                 self.events.append(("tripwire",))
-                self.finish = "tripwire"
+                self.finish, self.partial = "tripwire", ""
                 raise _Ended("tripwire") from None
             except Exception:  # noqa: BLE001, S112 -- D10: it is passed over
                 continue
@@ -281,9 +284,9 @@ class _Loop:
 
     # Tools.
 
-    def _run_tools(self, turn: Facts, text: str, calls: list[_Call]) -> None:
+    def _run_tools(self, turn: Facts, text: str, calls: list[Call]) -> None:
         if {call.id for call in calls} & self.call_ids:
-            self.claim("D44", *SENT)  # theirs shows a call whose id it knows only once
+            self.claim("D44", "messages", *SENT)  # theirs shows a call whose id it knows only once
         self.call_ids |= {call.id for call in calls}
         self.used += [(call.name, call.args) for call in calls]
         entries: list[Form] = [("assistant", "call", call.name, call.args) for call in calls]
@@ -305,6 +308,12 @@ class _Loop:
                 self.claim("D21")
         self._commit(turn, text, entries)
 
+    def _refuse(self, calls: list[Call]) -> list[Form]:
+        """A turn that was cut off: none of its calls is made."""
+        self.events += [("tool-error", call.id, call.name, call.args, "named") for call in calls]
+        made: list[Form] = [("assistant", "call", call.name, call.args) for call in calls]
+        return [*made, *[("tool", "error", call.name, "named") for call in calls]]
+
     # The check.
 
     def _judge(self, text: str) -> str | None:
@@ -318,7 +327,7 @@ class _Loop:
         }
         if "max_steps" not in self.given:
             self.claim("D6", "scorer_contexts")
-        check = self.scorers.check(context)
+        check = self.scorers.check(context, self.abort_at - self.clock)
         try:
             self._wait(check.seconds)
         except _Ended:
@@ -352,7 +361,8 @@ class _Loop:
         return self._stop_on(check, at_end=at_end)
 
     def _claim_reason(self, check: Check) -> None:
-        if not check.passed and check.answers[0].status != "failed":
+        first = check.answers[0]
+        if not check.passed and (check.with_status("passed") or check.with_status("failed")[:1] not in ([], [first])):
             self.claim("D9", "checks", "on_complete")
 
     def _call_back(self) -> None:
@@ -366,11 +376,11 @@ class _Loop:
     def _stop_on(self, check: Check, *, at_end: bool) -> str | None:
         if check.passed:
             return "complete"
-        self.claim("D3", "messages", *SENT)
         failed = check.with_status("failed")
         if not failed:
             self.claim("D5")
             return "scorer_error"
+        self.claim("D3", "messages", *SENT)
         if check.with_status("errored"):
             self.claim("D5", "messages", *SENT)
         if at_end:
@@ -378,60 +388,13 @@ class _Loop:
             return "max_steps"
         if self.given.get("suppress_feedback"):
             self.claim("D8", "messages")
-            kept = 1 if self.history[-1][1] == "text" else 0
-            self.hidden |= {len(self.history) - kept, len(self.history)}
+            self.hidden |= set(range(self.draft_start, len(self.history) + 1))
         self.history.append(("user", FEEDBACK, [line for answer in failed for line in answer.lines]))
         return None
 
 
-class _Call:
-    """A scripted tool call and what becomes of it."""
-
-    def __init__(self, spec: Facts, tools: dict[str, Facts]) -> None:
-        self.id, self.name = spec["id"], spec["name"]
-        self.tool = tools.get(self.name)
-        self.args, self.not_json = spec.get("args", {}), False
-        if "raw_args" in spec:
-            self.args, self.not_json = _read_args(spec["raw_args"], self.tool)
-        self.seconds = self.tool.get("delay_ms", 0) / 1000 if self.tool and not self.is_unfit else 0.0
-
-    @property
-    def is_unfit(self) -> bool:
-        """Whether the tool exists and its arguments do not fit it."""
-        if self.tool is None:
-            return False
-        return self.not_json or not all(_fits(self.args.get(k), kind) for k, kind in self.tool["input"].items())
-
-    @property
-    def gives_nothing(self) -> bool:
-        return self.tool is not None and self.tool.get("result", {"$js": "undefined"}) == {"$js": "undefined"}
-
-    def outcome(self) -> tuple[str, Any]:
-        if self.tool is None or self.is_unfit or "throws" in self.tool:
-            return "error", "named"
-        return "result", read_value(self.tool.get("result"))
-
-
-def _read_args(raw: str, tool: Facts | None) -> tuple[Facts, bool]:
-    if not raw.strip():
-        return {}, tool is not None and bool(tool["input"])
-    try:
-        args = json.loads(raw)
-    except ValueError:
-        return {}, True
-    return (args, False) if isinstance(args, dict) else ({}, True)
-
-
-def _fits(value: Any, kind: str) -> bool:
-    match kind:
-        case "string":
-            return isinstance(value, str)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "boolean":
-            return isinstance(value, bool)
-        case _:
-            return isinstance(value, list) and all(isinstance(item, str) for item in value)
-
-
-__all__ = ["FIELDS", "Claims", "OneOf", "reckon"]
+def _departs_by_d12(options: Facts | None, turn: Facts) -> bool:
+    if options is None:
+        return False
+    broken = turn.get("error_at") == "stream_broken" and not options.get("retry_unknown_errors")
+    return broken or ("error" in turn and departs_by_d12(options, turn["error"]))

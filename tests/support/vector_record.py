@@ -43,6 +43,7 @@ def unread(vector: Facts) -> list[str]:
 class _Reader:
     def __init__(self, given: Facts) -> None:
         self.tools = [tool["name"] for tool in given.get("tools", ())]
+        self.functions = [s["id"] for s in given.get("scorers", ()) if "script" in s]
         self.rubrics = {s["id"] for s in given.get("scorers", ()) if "judge_turns" in s}
 
     def events(self, chunks: list[Facts]) -> Facts:
@@ -118,10 +119,10 @@ class _Reader:
 
     def scorer_contexts(self, contexts: list[Facts]) -> Facts:
         added = ("tool_calls", "tool_results", "agent_id", "agent_name")
-        return {
-            "scorer_contexts": [
+        by_scorer: dict[str, list[Facts]] = {id: [] for id in self.functions}
+        for context in contexts:
+            by_scorer[context["scorer"]].append(
                 {
-                    "scorer": context["scorer"],
                     "iteration": context["iteration"],
                     "max_steps": read_value(context["max_iterations"]),
                     "task": context["original_task"],
@@ -129,9 +130,8 @@ class _Reader:
                     "request_context": {k: v for k, v in context["request_context"].items() if k not in added},
                     "tool_calls": context["request_context"]["tool_calls"],
                 }
-                for context in contexts
-            ]
-        }
+            )
+        return {"scorer_contexts": by_scorer}
 
     def sent_to_judge(self, sent: dict[str, list[Facts]]) -> Facts:
         return {"sent_to_judge": {id: [_asked(each) for each in asked] for id, asked in sent.items()}}
@@ -150,7 +150,7 @@ class _Reader:
         return {"usage": {name: usage.get(name, 0) for name in names}}
 
     def error(self, error: Facts | None) -> Facts:
-        return {"error": error and {"status": error.get("status"), "message": error.get("message")}}
+        return {"error": error and {"status": error.get("status")}}
 
 
 def _event(chunk: Facts) -> Form:

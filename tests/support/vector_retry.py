@@ -104,7 +104,8 @@ def expected(vector: JsonObject) -> tuple[Outcome, str | None]:
 
 def departs_by_d12(options: JsonObject, error: JsonObject) -> bool:
     """Return whether D12 reads an error in another way than the recorded program."""
-    return _is_unknown_but_hopeless({"options": options, "error": error}) or _has_connection_code(error)
+    newly_marked = _has_connection_code(error) and not options.get("retry_unknown_errors")
+    return newly_marked or _is_unknown_but_hopeless({"options": options, "error": error})
 
 
 def _refused_option(options: JsonObject) -> str | None:

@@ -20,7 +20,7 @@ from mastra_py.errors import ScorerRunError, UserError
 from mastra_py.models.base import ModelRequest
 from mastra_py.scorers import Judge, PromptStep, StepScorer, create_scorer
 from mastra_py.scoring import NotScorable, ScorerResult, ScorerRun
-from mastra_py.testing import ScriptedModel
+from mastra_py.testing import FunctionModel
 from support.vector_notation import read_value, refuse_unknown
 from support.vector_retry import UnknownNotationError, build_error
 from support.vector_turns import scripted_model, text_of
@@ -582,7 +582,7 @@ def _models(given: dict[str, Any]) -> dict[str, Facts]:
     return models
 
 
-def _model(spec: Facts) -> ScriptedModel:
+def _model(spec: Facts) -> FunctionModel:
     model = scripted_model(spec["turns"], id=spec["model_id"], native=_is_native(spec))
     model.provider = spec.get("provider", "scripted")
     return model

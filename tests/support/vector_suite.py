@@ -102,12 +102,12 @@ async def _run_agent(vector: Facts) -> Outcome:
     recorded = vector_record.recorded_facts(vector)
     reckoned, claims = await vector_loop.reckon(vector["given"])
     fields = [f for f in (*recorded, "stop_reason") if f in recorded or f in claims]
-    if "refused" in reckoned:
-        fields = ["refused"]
+    if "refused" in {*reckoned, *got}:
+        fields, recorded = ["refused"], {"refused": None}
     expected = {f: reckoned[f] if f in claims else recorded[f] for f in fields}
     came = {f: got.get(f) for f in fields}
-    departing = [f for f in fields if f in claims and f in recorded and came[f] != recorded[f]]
-    rules = {rule for f in departing or [f for f in fields if f not in recorded] for rule in claims.get(f, ())}
+    departing = [f for f in fields if f in claims and (f not in recorded or came[f] != recorded[f])]
+    rules = {rule for f in departing for rule in claims[f]}
     wrong = [f for f in fields if came[f] != expected[f]]
     return Outcome(
         name=vector["name"],
