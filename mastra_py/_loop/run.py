@@ -185,8 +185,8 @@ async def _run_tools(run: RunState, reply: Reply, out: Out) -> None:
 
 async def _refuse_tools(run: RunState, reply: Reply, out: Out) -> None:
     """Answer the calls of a turn that was cut off: none of them runs, and none is left without a result."""
-    text = f"not run: the reply ended early ({reply.finish_reason})"
     for index, call in enumerate(reply.tool_calls):
+        text = f"tool {call.tool_name!r} did not run: the reply ended early ({reply.finish_reason})"
         run.tool_results[index] = ToolResultPart(call.tool_call_id, call.tool_name, text, is_error=True)
         await out.emit(
             ToolFailed(
