@@ -356,7 +356,10 @@ async def test_abstentions_alone_leave_the_answer_unjudged() -> None:
     _, result = await read_all(Agent(id="a", model=drafts()), is_task_complete=[scripted(not_scorable("no source"))])
     assert result.completion is not None
     assert (result.stop_reason, result.completion.passed) == ("answered", None)
-    assert result.completion.results[0].status == "abstained"
+    (abstained,) = result.completion.results
+    assert (abstained.status, abstained.passed, abstained.score) == ("abstained", None, None)
+    assert abstained.reason == result.completion.reason == "no source"
+    assert abstained.result is not None
 
 
 async def test_an_abstention_beside_a_pass_does_not_count() -> None:
@@ -525,8 +528,9 @@ async def test_the_step_carries_its_verdict() -> None:
 
 
 async def test_a_registered_name_needs_a_registry() -> None:
-    with pytest.raises(UserError, match="'quality' is given by name"):
-        Agent(id="a", model=drafts()).stream("go", is_task_complete=["quality"])
+    for named in ("quality", ["quality"]):
+        with pytest.raises(UserError, match="'quality' is given by name"):
+            Agent(id="a", model=drafts()).stream("go", is_task_complete=named)
 
 
 @pytest.mark.parametrize(
@@ -535,15 +539,39 @@ async def test_a_registered_name_needs_a_registry() -> None:
         {"strategy": "most"},
         {"timeout": -1},
         {"timeout": float("nan")},
+        {"timeout": float("inf")},
+        {"timeout": "10"},
+        {"timeout": True},
+        {"on_complete": "log"},
+        {"feedback": "Try again."},
         {"max_attempts": 0},
+        {"max_attempts": 1.5},
+        {"max_attempts": True},
         {"stop_when_stalled": -2},
         {"keep_feedback": "some"},
         {"on_scorer_error": "ignore"},
     ],
 )
 def test_a_wrong_option_is_named(options: dict[str, Any]) -> None:
-    with pytest.raises(UserError, match=next(iter(options))):
+    with pytest.raises(UserError, match=f"TaskCompletion {next(iter(options))} must be"):
         TaskCompletion([scripted(1)], **options)
+
+
+def test_what_is_no_scorer_is_refused_by_the_call_and_named() -> None:
+    for wrong in (3, [scripted(1), None]):
+        with pytest.raises(UserError, match=r"is_task_complete.*scorer"):
+            Agent(id="a", model=drafts()).stream("go", is_task_complete=wrong)  # type: ignore[arg-type]
+
+
+def test_one_attempt_and_one_check_are_limits() -> None:
+    gate = TaskCompletion([scripted(1)], max_attempts=1, stop_when_stalled=1)
+    assert (gate.max_attempts, gate.stop_when_stalled) == (1, 1)
+
+
+async def test_a_check_may_have_no_time_limit() -> None:
+    gate = TaskCompletion([scripted(1)], timeout=None)
+    _, result = await read_all(Agent(id="a", model=drafts()), is_task_complete=gate)
+    assert result.accepted
 
 
 async def test_scorers_do_not_change_the_callers_context_variables() -> None:

@@ -10,7 +10,17 @@ import anyio.lowlevel
 import pytest
 from support.streams import read_all, read_failing
 
-from mastra_py import Agent, Score, ScorerError, ScorerResult, ScorerRun, TaskCompletion, TripWire, UserError
+from mastra_py import (
+    Agent,
+    Score,
+    ScorerError,
+    ScorerResult,
+    ScorerRun,
+    TaskCompletion,
+    TripWire,
+    UserError,
+    not_scorable,
+)
 from mastra_py.testing import ScriptedModel
 
 
@@ -55,11 +65,129 @@ async def test_the_scorer_after_one_that_used_up_the_time_is_not_passed_over() -
     assert len(result.completion.results) == 2
 
 
+@pytest.mark.parametrize("strategy", ["all", "any"])
+async def test_a_check_that_all_scorers_decided_did_not_time_out(strategy: Any) -> None:
+    async def finishes_late(run: ScorerRun) -> float:
+        with anyio.CancelScope(shield=True):
+            started = anyio.current_time()
+            while anyio.current_time() < started + 0.03:
+                await anyio.lowlevel.checkpoint()
+        return 1
+
+    gate = TaskCompletion([finishes_late], strategy=strategy, timeout=0.01)
+    _, result = await read_all(writer(), is_task_complete=gate)
+    assert result.accepted
+    assert result.completion is not None
+    assert not result.completion.timed_out
+
+
+async def test_each_result_and_the_verdict_say_how_long_they_took() -> None:
+    def lasting(outcome: Any) -> Any:
+        async def scorer(run: ScorerRun) -> Any:
+            started = anyio.current_time()
+            while anyio.current_time() < started + 0.01:
+                await anyio.lowlevel.checkpoint()
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return scorer
+
+    scorers = [lasting(outcome) for outcome in (1, 0, not_scorable(), ValueError("boom"))]
+    _, result = await read_all(writer(), is_task_complete=scorers, max_steps=1)
+    assert result.completion is not None
+    assert [r.status for r in result.completion.results] == ["passed", "failed", "abstained", "errored"]
+    for one in result.completion.results:
+        assert 0.01 <= one.duration <= result.completion.duration
+
+
+async def test_after_misuse_no_further_scorer_runs() -> None:
+    ran: list[str] = []
+
+    def misused(run: ScorerRun) -> float:
+        raise UserError("misused")
+
+    def late(run: ScorerRun) -> float:
+        ran.append("late")
+        return 1
+
+    _, raised = await read_failing(writer(), is_task_complete=TaskCompletion([misused, late], parallel=False))
+    assert (str(raised), ran) == ("misused", [])
+
+
+async def test_misuse_ends_the_scorers_beside_it() -> None:
+    waiting = anyio.Event()
+
+    async def waits(run: ScorerRun) -> float:
+        waiting.set()
+        await anyio.sleep_forever()
+        return 1
+
+    async def misused(run: ScorerRun) -> float:
+        await waiting.wait()
+        raise UserError("misused")
+
+    with anyio.fail_after(5):
+        _, raised = await read_failing(writer(), is_task_complete=[waits, misused])
+    assert str(raised) == "misused"
+
+
+async def test_a_check_that_times_out_names_who_is_late_beside_one_that_failed() -> None:
+    async def slow(run: ScorerRun) -> float:
+        await anyio.sleep_forever()
+        return 1
+
+    gate = TaskCompletion([lambda run: Score(0, "no"), slow], timeout=0.05)
+    _, result = await read_all(writer(), is_task_complete=gate, max_steps=1)
+    assert result.completion is not None
+    assert result.completion.timed_out
+    assert result.completion.reason == "no"
+    failed, late = result.completion.results
+    assert (failed.status, late.status) == ("failed", "errored")
+    assert late.reason == "the scorer did not finish within the check's timeout of 0.05 s"
+    assert isinstance(late.error, ScorerError)
+    assert late.duration == 0.05
+
+
+async def test_the_reason_of_a_crash_can_be_sent() -> None:
+    def crashes(run: ScorerRun) -> float:
+        raise ValueError("half a pair: \ud800")
+
+    _, result = await read_all(writer(), is_task_complete=crashes)
+    assert result.completion is not None
+    assert "half a pair: \ufffd" in (result.completion.reason or "")
+
+
+async def test_the_reason_of_a_crash_is_all_that_decides_where_nobody_failed() -> None:
+    def crashes(run: ScorerRun) -> float:
+        raise ValueError("boom")
+
+    scorers = [lambda run: not_scorable("nothing to see"), crashes]
+    _, result = await read_all(writer(), is_task_complete=scorers)
+    assert result.completion is not None
+    assert "boom" in (result.completion.reason or "")
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+async def test_what_ends_the_program_comes_out_of_a_run_that_is_cancelled_too(parallel: bool) -> None:
+    with anyio.CancelScope() as outer:
+
+        def raises(run: ScorerRun) -> float:
+            outer.cancel()
+            raise Fatal
+
+        gate = TaskCompletion([raises, lambda run: 1], parallel=parallel)
+        with pytest.raises(Fatal):
+            await writer().generate("go", is_task_complete=gate)
+
+
 async def test_a_timeout_of_zero_lets_nothing_pass() -> None:
     for parallel in (True, False):
         gate = TaskCompletion([lambda run: 1, lambda run: 1], parallel=parallel, timeout=0)
         _, result = await read_all(writer(), is_task_complete=gate)
         assert not result.accepted
+        assert result.completion is not None
+        assert "timeout of 0 s" in (result.completion.reason or "")
 
 
 @pytest.mark.asyncio  # trio has no futures that are cancelled from elsewhere
@@ -91,6 +219,37 @@ async def test_a_scorer_that_meets_a_cancellation_of_its_own_has_crashed(beside:
 async def test_a_result_that_is_none_is_an_error_and_no_verdict(result: Any) -> None:
     _, run = await read_all(writer(), is_task_complete=Fixed(result))
     assert run.stop_reason == "scorer_error"
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ("text", "scorer 'fixed' returned str, not a ScorerResult"),
+        (None, "scorer 'fixed' returned NoneType, not a ScorerResult"),
+        (ScorerResult(run_id="r"), "scorer 'fixed' gave neither a score nor an abstention"),
+    ],
+)
+async def test_a_result_that_is_none_is_named_with_its_scorer(
+    result: Any, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, run = await read_all(writer(), is_task_complete=Fixed(result))
+    assert run.completion is not None
+    assert run.completion.results[0].reason == reason
+    (record,) = [r for r in caplog.records if "could not judge" in r.message]
+    assert reason in record.message
+    assert record.exc_info is None, "the package's own errors say it all"
+
+
+async def test_a_crash_of_a_scorer_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    error = ValueError("boom")
+
+    def crashes(run: ScorerRun) -> float:
+        raise error
+
+    await read_all(writer(), is_task_complete=crashes)
+    (record,) = [r for r in caplog.records if "could not judge" in r.message]
+    assert record.exc_info is not None
+    assert "'crashes'" in record.message
 
 
 @pytest.mark.parametrize("score", [Score(0, passed="no"), Score(0, reason=5), Score(10**400), Score("1")])  # type: ignore[arg-type]
@@ -141,6 +300,25 @@ async def test_what_ends_the_program_leaves_a_scorer_bare(parallel: bool, groupe
         async with writer().stream("go", is_task_complete=gate) as stream:
             async for _ in stream:
                 pass
+
+
+@pytest.mark.parametrize("order", [(UserError("misused"), Fatal()), (Fatal(), UserError("misused"))])
+async def test_what_ends_the_program_outweighs_misuse_whichever_came_first(order: tuple[BaseException, ...]) -> None:
+    waiting = anyio.Event()
+
+    async def first(run: ScorerRun) -> float:
+        await waiting.wait()
+        raise order[0]
+
+    async def second(run: ScorerRun) -> float:
+        waiting.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise order[1]
+
+    with anyio.fail_after(5), pytest.raises(Fatal):
+        await writer().generate("go", is_task_complete=[first, second])
 
 
 async def test_a_raised_scorer_error_keeps_the_draft_and_readers_of_text_get_it() -> None:

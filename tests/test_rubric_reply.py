@@ -112,6 +112,31 @@ def test_the_assessment_is_known_by_either_name(key: str) -> None:
     assert verdict.assessment == "Good."
 
 
+def test_a_blank_assessment_does_not_hide_one_by_the_other_name() -> None:
+    text = reply(said("a", True), said("b", True), overall_assessment=" \n", overallAssessment="Good.")
+    assert read(text).assessment == "Good."
+
+
+@pytest.mark.parametrize("echoed", ["a", " a ", "a\n"])
+def test_space_round_an_id_does_not_matter_and_the_verdict_has_the_callers(echoed: str) -> None:
+    assert met(read(reply(said(echoed, True)), RubricCriterion("Alpha", id=" a "))) == {" a ": True}
+
+
+def test_an_id_is_asked_for_in_its_own_script() -> None:
+    assert complaint(reply(), RubricCriterion("Alpha", id="\u00fcber")) == 'verdicts are missing on "\u00fcber"'
+
+
+@pytest.mark.parametrize("value", [1, 1.0, "1", "true", True, 0, 0.0, "0", "false", False])
+def test_a_verdict_is_a_bool_however_it_was_written(value: Any) -> None:
+    assert type(read(reply(said("1", value)), "Alpha").criteria[0].satisfied) is bool
+
+
+@pytest.mark.parametrize("order", [(None, "because"), ("because", None)])
+def test_of_verdicts_that_agree_the_one_with_a_reasoning_gives_it(order: tuple[Any, ...]) -> None:
+    verdict = read(reply(*[said("1", True, reasoning) for reasoning in order]), "Alpha", last=True)
+    assert (verdict.criteria[0].satisfied, verdict.criteria[0].reasoning) == (True, "because")
+
+
 @pytest.mark.parametrize("assessment", [None, 7, ["x"], ""])
 def test_a_reply_without_an_assessment_is_complete(assessment: Any) -> None:
     assert read(reply(said("a", True), said("b", True), overall_assessment=assessment)).assessment == ""
@@ -197,6 +222,10 @@ def test_a_criterion_without_a_verdict_is_asked_for_by_its_id() -> None:
     assert not verdict.passed
 
 
+def test_where_every_verdict_is_missing_none_is_said_to_be_kept() -> None:
+    assert complaint(reply()) == 'verdicts are missing on "a", "b"'
+
+
 def test_without_a_satisfied_key_there_is_no_verdict() -> None:
     assert "and is missing" in complaint(reply({"id": "a", "reasoning": "x"}, said("b", True)))
 
@@ -237,7 +266,9 @@ def test_a_complaint_stays_short() -> None:
 @pytest.mark.parametrize("order", [(True, False), (False, True), (True, "false"), (True, True, 0), (True, "perhaps")])
 def test_verdicts_that_contradict_each_other_count_as_missing(order: tuple[Any, ...]) -> None:
     text = reply(*[said("a", satisfied) for satisfied in order], said("b", True))
-    assert 'verdicts are missing on "a"' in complaint(text)
+    told = complaint(text)
+    assert 'verdicts are missing on "a"' in told
+    assert ('"a": its verdicts contradict each other' in told) == ("perhaps" not in order)
     assert met(read(text, last=True)) == {"a": False, "b": True}
 
 
@@ -261,6 +292,12 @@ def test_a_key_twice_with_the_same_value_is_just_said_twice() -> None:
 def test_an_id_that_is_two_names_nothing() -> None:
     text = '{"criteria": [{"id": "a", "id": "b", "reasoning": "x", "satisfied": true}]}'
     assert 'missing on "a", "b"' in complaint(text)
+
+
+@pytest.mark.parametrize("own_id", [True, 1.5, ["x"], {}])
+def test_of_ids_that_are_no_text_only_whole_numbers_are_read(own_id: Any) -> None:
+    text = reply(said(own_id, True))
+    assert "verdicts are missing" in complaint(text, RubricCriterion("Alpha", id=str(own_id)))
 
 
 def test_criteria_that_the_judge_makes_up_are_ignored() -> None:
@@ -306,6 +343,13 @@ def test_a_verdict_without_reasoning_is_asked_for_again_and_then_taken(reasoning
     assert (verdict.criteria[0].satisfied, verdict.criteria[0].reasoning) == (False, "on reflection, it is not there")
 
 
+def test_a_reader_starts_anew_with_each_first_reply() -> None:
+    asked = reader()
+    for first, missing in ((said("a", True), '"b"'), (said("b", True), '"a"')):
+        with pytest.raises(Unusable, match=f"verdicts are missing on {missing}; the other verdicts are kept"):
+            asked(reply(first), last=False)
+
+
 def test_a_second_reply_helps_where_the_first_was_no_reply_at_all() -> None:
     assert met(second("Let me see.", GOOD)) == AB
 
@@ -342,3 +386,15 @@ def test_the_form_asks_for_the_reasoning_before_the_decision() -> None:
     assert schema["required"] == list(schema["properties"])
     assert entry["properties"]["id"]["enum"] == ["1", "2"]
     assert schema["properties"]["criteria"]["minItems"] == schema["properties"]["criteria"]["maxItems"] == 2
+
+
+def test_the_form_is_one_that_providers_take_as_strict() -> None:
+    form = rubric_format(["1"])
+    assert form.name == "rubric_verdicts"
+    assert form.schema["properties"]["overall_assessment"] == {"type": "string"}
+    assert form.schema["properties"]["criteria"]["type"] == "array"
+    entry = form.schema["properties"]["criteria"]["items"]
+    for part in (form.schema, entry):
+        assert (part["type"], part["additionalProperties"]) == ("object", False)
+    types = {name: field["type"] for name, field in entry["properties"].items()}
+    assert types == {"id": "string", "reasoning": "string", "satisfied": "boolean"}

@@ -15,7 +15,7 @@ from support.streams import read_all, read_failing
 
 from mastra_py import Agent, OutputValidationError, ScorerRun, StreamErrorRetryProcessor, UserError, tool
 from mastra_py._output import output_type
-from mastra_py._reply_json import Unusable, read_json_reply
+from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
 from mastra_py.events import OutputSuperseded
 from mastra_py.models.base import ModelProfile
 from mastra_py.testing import ScriptedModel, Turn, api_error
@@ -206,6 +206,7 @@ def test_an_output_that_is_no_type_is_refused_by_the_call() -> None:
         ('{"a": {"b": 1}} and {broken', {"a": {"b": 1}}),
         ('a set {x} and {"a": 1}', {"a": 1}),
         ('text with } and { and {"a": "}{"}', {"a": "}{"}),
+        ('Here: {"a": [1, 2], "b": [[], {}]} it is', {"a": [1, 2], "b": [[], {}]}),
         ("[1]", [1]),
         ("3", 3),
     ],
@@ -220,6 +221,37 @@ def test_the_whole_reply_counts_and_else_its_last_top_level_object(reply: str, v
 def test_no_json_no_value(reply: str) -> None:
     with pytest.raises(Unusable):
         read_json_reply(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        (" \n ", "it is empty"),
+        ('Scores: [{"a": 0}, {"a": 1}] and so on', "its last JSON value is a list"),
+        ('{"a": 1} and [{"a": 2}]', "its last JSON value is a list"),
+        ('Scores: [{"a": 0}, {"a"', "its last JSON value is a list"),
+        ('{"a": 1e999}', "cut off or broken"),
+        ('{"a": 1} and {"a": -1e999}', "cut off or broken"),
+    ],
+)
+def test_a_reply_without_a_usable_object_says_what_it_has_instead(reply: str, found: str) -> None:
+    with pytest.raises(Unusable, match=found):
+        read_json_reply(reply)
+
+
+def test_a_lone_quote_in_the_prose_before_an_object_begins_no_string() -> None:
+    assert read_json_reply('A 5" pipe: {"a": 1}')[0] == {"a": 1}
+
+
+@pytest.mark.parametrize("source", ['{"a": 1, "a": 1}', '[{"a": {"b": 1}, "a": {"b": 1}}]', '{"a": 1, "b": {"a": 2}}'])
+def test_a_key_may_be_given_twice_with_one_value(source: str) -> None:
+    refuse_contradictions(source)
+
+
+@pytest.mark.parametrize("source", ['{"a": 1, "a": 1, "a": 2}', '[{"a": {"b": 1}, "a": {"b": 2}}]'])
+def test_a_key_with_two_values_is_refused_at_any_depth(source: str) -> None:
+    with pytest.raises(Unusable, match="it gives 'a' two different values"):
+        refuse_contradictions(source)
 
 
 @given(st.text(max_size=30), st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=3))

@@ -28,6 +28,7 @@ from support.vector_forms import (
     verdict_form,
     without_results,
 )
+from support.vector_models import ScriptedModels
 from support.vector_notation import read_value, refuse_unknown
 from support.vector_retry import UnknownNotationError, build_error
 from support.vector_rubric import read_prompt
@@ -44,8 +45,9 @@ KEYS = {
         "prompt", "model_turns", "tools", "max_steps", "abort_on_text_delta", "abort_on_tool_call", "model_spec",
     ),
     "retry": (
-        "level", "prompt", "model_turns", "error_processors", "max_processor_retries", "stream_max_processor_retries",
-        "agent_max_retries", "model_settings_max_retries", "max_steps", "abort_after_call", "abort_delay_ms",
+        "level", "prompt", "model_turns", "models", "error_processors", "max_processor_retries",
+        "stream_max_processor_retries", "agent_max_retries", "model_settings_max_retries", "max_steps",
+        "abort_after_call", "abort_delay_ms",
     ),
 }  # fmt: skip
 TYPES: dict[str, dict[str, Any]] = {
@@ -80,7 +82,8 @@ class _Stage:
 
     def __init__(self, given: Facts) -> None:
         self.given = given
-        self.model = scripted_model(given["model_turns"], id="scripted", on_call=self._on_call)
+        self.models = ScriptedModels(given, self._on_call)
+        self.requests: list[ModelRequest] = []
         self.awaited_call = anyio.Event()
         self.judges: dict[str, FunctionModel] = {}
         self.asked: list[tuple[str, int]] = []
@@ -100,7 +103,7 @@ class _Stage:
         if "max_processor_retries" in self.given:
             more["max_processor_retries"] = self.given["max_processor_retries"]
         return Agent(
-            id="agent-1", name="Agent One", instructions="Be helpful", model=self.model, tools=self.tools, **more
+            id="agent-1", name="Agent One", instructions="Be helpful", model=self.models.model, tools=self.tools, **more
         )
 
     def options(self) -> Facts:
@@ -189,8 +192,9 @@ class _Stage:
     def waits(self) -> list[float]:
         return [event.delay for event in self.events if isinstance(event, RetryScheduled)]
 
-    def _on_call(self, number: int) -> None:
-        if number == self.given.get("abort_after_call"):
+    def _on_call(self, request: ModelRequest) -> None:
+        self.requests.append(request)
+        if len(self.requests) == self.given.get("abort_after_call"):
             self.awaited_call.set()
 
     async def _abort_in_time(self, stream: AgentStream[str]) -> None:
@@ -210,7 +214,7 @@ class _Stage:
         tools = [tool.name for tool in self.tools]
         rubrics = set(self.judges)
         events = event_forms(self.events, tools)
-        prompts = [prompt_forms(request, self.verdicts, tools) for request in self.model.requests]
+        prompts = [prompt_forms(request, self.verdicts, tools) for request in self.requests]
         verdicts = [attempt.verdict for attempt in came.attempts]
         messages = message_forms(came.messages, verdicts, tools, with_reasoning=True)
         return {
@@ -226,7 +230,7 @@ class _Stage:
             "messages": without_results(messages),
             "prompts": prompts,
             "last_prompt": prompts[-1] if prompts else None,
-            "model_calls": self.model.calls,
+            "model_calls": self.models.calls(),
             "usage": usage_form(came.usage),
             "on_finish": self._finished(),
             "error": error_form(self.error) if self.error is not None else None,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
+from support.vector_forms import Form
 from support.vector_notation import read_value
 
 Facts = dict[str, Any]
@@ -36,6 +38,13 @@ class Call:
         if self.tool is None or self.is_unfit or "throws" in self.tool:
             return "error", "named"
         return "result", read_value(self.tool.get("result"))
+
+
+def refuse(calls: Sequence[Call]) -> tuple[list[Form], list[Form]]:
+    """Return the events and the entries of calls in a turn that was cut off: none of them is made."""
+    events: list[Form] = [("tool-error", call.id, call.name, call.args, "named") for call in calls]
+    made: list[Form] = [("assistant", "call", call.name, call.args) for call in calls]
+    return events, [*made, *[("tool", "error", call.name, "named") for call in calls]]
 
 
 def _read_args(raw: str, tool: Facts | None) -> tuple[Facts, bool]:

@@ -72,6 +72,12 @@ class Check:
         failed = self.with_status("failed")
         return failed[0].reason if failed else ERRORED
 
+    @property
+    def departs_by_d9(self) -> bool:
+        """Whether theirs may give the reason of a scorer that did not fail."""
+        others = self.with_status("failed")[:1] not in ([], self.answers[:1])
+        return not self.passed and (bool(self.with_status("passed")) or others)
+
     def results(self) -> list[Any]:
         return [self._result(a) for a in self.answers]
 

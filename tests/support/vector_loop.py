@@ -12,9 +12,10 @@ from typing import Any
 
 from mastra_py.errors import MastraError, TripWire, UserError
 from mastra_py.processors import ApiErrorContext
-from support.vector_calls import Call
+from support.vector_calls import Call, refuse
 from support.vector_check import Check, Scorers
 from support.vector_forms import FEEDBACK, Form, error_form, tool_forms, without_results
+from support.vector_models import ReckonedModels
 from support.vector_notation import read_value
 from support.vector_retry import build_error, departs_by_d12
 from support.vector_turns import read_processor, text_of, turn_error
@@ -58,7 +59,7 @@ class _Loop:
     def __init__(self, given: Facts) -> None:
         self.given = given
         self.claims: Claims = {}
-        self.turns = given["model_turns"]
+        self.models = ReckonedModels(given)
         self.tools = {tool["name"]: tool for tool in given.get("tools", ())}
         self.asked: list[tuple[str, int]] = []
         self.processors = [(spec, read_processor(spec, self.asked)) for spec in given.get("error_processors", ())]
@@ -66,7 +67,6 @@ class _Loop:
         self.clock = 0.0
         self.abort_at = given["abort_after_ms"] / 1000 if "abort_after_ms" in given else math.inf
         self.deltas = 0
-        self.calls = 0
         self.step = 0
         self.events: list[Form] = [("start",)]
         self.history: list[Form] = [("user", "text", given["prompt"])]
@@ -129,7 +129,7 @@ class _Loop:
             "messages": without_results(whole),
             "prompts": self.prompts,
             "last_prompt": self.prompts[-1] if self.prompts else None,
-            "model_calls": self.calls,
+            "model_calls": self.models.calls(),
             "usage": {"input_tokens": self.usage, "output_tokens": self.usage, "total_tokens": 2 * self.usage},
             "on_finish": {"text": last, "finish_reason": self.finish} if ended else None,
             "error": error_form(self.error) if self.error is not None else None,
@@ -155,8 +155,10 @@ class _Loop:
         self.finish = "tool_calls" if calls and reason in {"stop", "other"} else reason
         self.partial = ""
         if self.finish in CUT_OFF:
-            self._commit(turn, text, self._refuse(calls))
-            if self.scorers.specs:
+            failures, entries = refuse(calls)
+            self.events += failures
+            self._commit(turn, text, entries)
+            if self.scorers.specs or calls:
                 self.claim("D4")
             self._finish_step(self.finish)
         if calls:
@@ -191,23 +193,24 @@ class _Loop:
 
     async def _reply(self) -> Facts:
         retries = 0
+        self.models.begin()
         while True:
-            turn = self.turns[min(self.calls, len(self.turns) - 1)]
-            self.calls += 1
+            turn = self.models.ask()
             self.prompts.append(self._prompt())
-            if self.calls == self.given.get("abort_after_call"):
+            if self.models.total == self.given.get("abort_after_call"):
                 self.abort_at = self.clock + self.given.get("abort_delay_ms", 0) / 1000
             self._wait(turn.get("delay_ms", 0) / 1000)
             error = turn_error(turn)
             at = turn.get("error_at", "before_first_chunk")
             self.partial = ""
             if error is None or at in {"mid_stream", "stream_broken"}:
+                before = len(self.events)
                 self._say(turn, whole=error is None)
+                self.models.shown = self.models.shown or len(self.events) > before
             if error is None:
                 self.usage += 1
                 return turn
-            await self._fail(turn, error, retries)
-            retries += 1
+            retries = retries + 1 if await self._is_retried(turn, error, retries) else 0
 
     def _say(self, turn: Facts, *, whole: bool) -> None:
         if turn.get("reasoning"):
@@ -232,8 +235,8 @@ class _Loop:
         if turn.get("hang"):
             self._wait(math.inf)
 
-    async def _fail(self, turn: Facts, error: Exception, retries: int) -> None:
-        """Go on where the call is made again; raise where the failure is final."""
+    async def _is_retried(self, turn: Facts, error: Exception, retries: int) -> bool:
+        """Return whether the same model is called again, or the next one; raise where the failure is final."""
         self._claim_theirs(turn)
         given = self.given
         cap = given.get("stream_max_processor_retries", given.get("max_processor_retries"))
@@ -242,21 +245,32 @@ class _Loop:
         if self.processors and retries >= (DEFAULT_CAP if cap is None else cap):
             self.claim("D32", "processor_calls")
             self.claim("D13", "waits")
-            raise _Ended(None, error)
+            return self._fall_back(turn, error)
         delay = await self._ask(turn, error, retries)
         if delay is None:
-            raise _Ended(None, error)
+            return self._fall_back(turn, error)
         self.claim("D36", *STREAMED)
-        if self.calls >= self.max_steps:
+        if self.models.total - self.models.switches >= self.max_steps:
             self.claim("D13")  # theirs takes the retries for steps
         self.waits.append(delay)
         self.partial = ""
         self._wait(delay)
+        self.models.again = True
+        return True
+
+    def _fall_back(self, turn: Facts, error: Exception) -> bool:
+        if self.models.departs_by_d31(turn):
+            self.claim("D31")
+        if not self.models.fall_back():
+            raise _Ended(None, error)
+        return False
 
     def _claim_theirs(self, turn: Facts) -> None:
         """Note what theirs does with a failed turn and ours does not."""
         again = self.given.get("model_settings_max_retries", self.given.get("agent_max_retries", 0))
         if again and turn.get("error_at", "before_first_chunk") == "before_first_chunk":
+            self.claim("D31")
+        if self.processors and self.models.counts_anew:
             self.claim("D31")
         if len(self.texts) and not self.used:
             self.claim("D7", "final_text")
@@ -267,7 +281,7 @@ class _Loop:
 
     async def _ask(self, turn: Facts, error: Exception, retries: int) -> float | None:
         for spec, processor in self.processors:
-            if _departs_by_d12(spec.get("options"), turn):
+            if departs_by_d12(spec.get("options"), turn):
                 self.claim("D12")
             try:
                 retry = await processor.process_api_error(ApiErrorContext(error=error, retry_count=retries))  # type: ignore[arg-type]
@@ -308,12 +322,6 @@ class _Loop:
                 self.claim("D21")
         self._commit(turn, text, entries)
 
-    def _refuse(self, calls: list[Call]) -> list[Form]:
-        """A turn that was cut off: none of its calls is made."""
-        self.events += [("tool-error", call.id, call.name, call.args, "named") for call in calls]
-        made: list[Form] = [("assistant", "call", call.name, call.args) for call in calls]
-        return [*made, *[("tool", "error", call.name, "named") for call in calls]]
-
     # The check.
 
     def _judge(self, text: str) -> str | None:
@@ -333,7 +341,8 @@ class _Loop:
         except _Ended:
             self.claim("D11+D28")
             raise
-        self._claim_reason(check)
+        if check.departs_by_d9:
+            self.claim("D9", "checks", "on_complete")
         results, at_end = check.results(), self.step >= self.max_steps
         self.told.append(
             {
@@ -359,11 +368,6 @@ class _Loop:
         )
         self.events.append(("is-task-complete",))
         return self._stop_on(check, at_end=at_end)
-
-    def _claim_reason(self, check: Check) -> None:
-        first = check.answers[0]
-        if not check.passed and (check.with_status("passed") or check.with_status("failed")[:1] not in ([], [first])):
-            self.claim("D9", "checks", "on_complete")
 
     def _call_back(self) -> None:
         if "on_complete_throws" not in self.given:
@@ -391,10 +395,3 @@ class _Loop:
             self.hidden |= set(range(self.draft_start, len(self.history) + 1))
         self.history.append(("user", FEEDBACK, [line for answer in failed for line in answer.lines]))
         return None
-
-
-def _departs_by_d12(options: Facts | None, turn: Facts) -> bool:
-    if options is None:
-        return False
-    broken = turn.get("error_at") == "stream_broken" and not options.get("retry_unknown_errors")
-    return broken or ("error" in turn and departs_by_d12(options, turn["error"]))

@@ -102,8 +102,15 @@ def expected(vector: JsonObject) -> tuple[Outcome, str | None]:
 # --- the rules, read from what is given
 
 
-def departs_by_d12(options: JsonObject, error: JsonObject) -> bool:
-    """Return whether D12 reads an error in another way than the recorded program."""
+def departs_by_d12(options: JsonObject | None, turn: JsonObject) -> bool:
+    """Return whether D12 reads the error of a turn in another way than the recorded program."""
+    if options is None:
+        return False
+    if turn.get("error_at") == "stream_broken" and not options.get("retry_unknown_errors"):
+        return True
+    if "error" not in turn:
+        return False
+    error = turn["error"]
     newly_marked = _has_connection_code(error) and not options.get("retry_unknown_errors")
     return newly_marked or _is_unknown_but_hopeless({"options": options, "error": error})
 

@@ -23,7 +23,7 @@ from support.vector_retry import UnknownNotationError
 
 Facts = dict[str, Any]
 
-NEEDS = ("sub_agents", "memory", "models")
+NEEDS = ("sub_agents", "memory")
 """Keys of ``given`` that ask for what the package does not have yet."""
 
 

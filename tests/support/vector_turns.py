@@ -37,14 +37,14 @@ def scripted_model(
     *,
     id: str = "judge",
     native: bool = False,
-    on_call: Callable[[int], None] | None = None,
+    on_call: Callable[[ModelRequest], None] | None = None,
 ) -> FunctionModel:
-    """Return a model that plays recorded turns, the last one again and again; ``on_call`` gets each call's number."""
+    """Return a model that plays recorded turns, the last one again and again; ``on_call`` gets each request."""
     script = [(turn.get("delay_ms", 0) / 1000, read_turn(turn)) for turn in turns]
 
-    async def answer(_: ModelRequest) -> Turn:
+    async def answer(request: ModelRequest) -> Turn:
         if on_call is not None:
-            on_call(model.calls)
+            on_call(request)
         delay, turn = script[min(model.calls, len(script)) - 1]
         if delay:
             await anyio.sleep(delay)
