@@ -45,6 +45,10 @@ class Unprintable(Exception):  # noqa: N818
         raise RuntimeError("cannot be printed")
 
 
+class Fatal(BaseException):
+    """Ends the program, like KeyboardInterrupt."""
+
+
 def never(run: ScorerRun) -> float:
     raise AssertionError("ran")
 
@@ -168,17 +172,27 @@ async def test_the_reason_of_a_crash_is_all_that_decides_where_nobody_failed() -
     assert "boom" in (result.completion.reason or "")
 
 
-@pytest.mark.parametrize("parallel", [True, False])
-async def test_what_ends_the_program_comes_out_of_a_run_that_is_cancelled_too(parallel: bool) -> None:
-    with anyio.CancelScope() as outer:
+@pytest.mark.parametrize("error", [Fatal(), UserError("misused")])
+async def test_of_what_comes_with_a_cancel_only_what_ends_the_program_comes_out(error: BaseException) -> None:
+    waiting = anyio.Event()
 
-        def raises(run: ScorerRun) -> float:
-            outer.cancel()
-            raise Fatal
+    async def waits(run: ScorerRun) -> float:
+        waiting.set()
+        await anyio.sleep_forever()
+        return 1
 
-        gate = TaskCompletion([raises, lambda run: 1], parallel=parallel)
-        with pytest.raises(Fatal):
-            await writer().generate("go", is_task_complete=gate)
+    async def raises(run: ScorerRun) -> float:
+        await waiting.wait()
+        outer.cancel()
+        raise error
+
+    came: list[BaseException] = []
+    with anyio.fail_after(5), anyio.CancelScope() as outer:
+        try:
+            await writer().generate("go", is_task_complete=[waits, raises])
+        except (Fatal, UserError) as exc:
+            came.append(exc)
+    assert came == ([error] if isinstance(error, Fatal) else [])
 
 
 async def test_a_timeout_of_zero_lets_nothing_pass() -> None:
@@ -202,6 +216,7 @@ async def test_a_scorer_that_meets_a_cancellation_of_its_own_has_crashed(beside:
     assert result.stop_reason == "scorer_error"
     assert result.completion is not None
     assert result.completion.results[0].status == "errored"
+    assert isinstance(result.completion.results[0].error, ScorerError)
 
 
 @pytest.mark.parametrize(
@@ -281,10 +296,6 @@ async def test_misuse_and_trip_wires_are_found_in_groups_too(error: Exception, g
     else:
         _, run = await read_all(writer(), is_task_complete=[raises, lambda run: 1])
         assert run.stop_reason == "tripwire"
-
-
-class Fatal(BaseException):
-    """Ends the program, like KeyboardInterrupt."""
 
 
 @pytest.mark.parametrize("parallel", [True, False])

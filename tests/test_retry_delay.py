@@ -142,6 +142,8 @@ async def test_a26_a27_the_wait_is_the_longer_of_the_own_and_the_capped_retry_af
         (ServerError(retry_after=math.inf), 30.0),
         (ServerError(retry_after=6.0, headers={"retry-after": "2"}), 2.0),
         (ServerError(retry_after=6.0, headers={"date": "today"}), 6.0),
+        (ServerError(retry_after=0.5), 0.5),
+        (caused_by(ServerError(retry_after=0.0), plain(headers={"retry-after": "4"})), 0.0),
         (ServerError(retry_after=-1.0), 0.0),
         (ServerError(retry_after=math.nan), 0.0),
         (caused_by(plain("outer"), ServerError(retry_after=6.0)), 6.0),

@@ -193,6 +193,11 @@ async def test_d10_a_throwing_on_retry_is_logged_with_its_occasion_and_the_retry
     assert isinstance(record.exc_info[1], ZeroDivisionError)
 
 
+async def test_without_an_on_retry_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    assert await is_retried(plain("flaky"), matchers=lambda _: True)
+    assert caplog.records == []
+
+
 async def test_d10_an_on_retry_may_end_the_run_with_an_error_of_this_package() -> None:
     def stop(_ctx: ApiErrorContext, _delay: float) -> None:
         raise TripWire("enough")

@@ -125,6 +125,8 @@ async def test_d12_connection_errors_are_retried(error: Exception, is_one: bool)
         ({"type": "response.failed", "response": {"error": {"message": "you can retry your request"}}}, True),
         ({"type": "error", "error": {"code": "nope", "type": "server_error"}}, False),
         ({"type": "error", "error": {"code": "invalid_request_error"}}, False),
+        ({"type": "error", "error": {"code": "x", "message": "Your request is wrong."}}, False),
+        ({"type": "error", "error": {"code": "x", "message": ["you can retry your request"]}}, False),
         ({"type": "error", "error": "server_error"}, False),
         ({"type": "error", "code": "server_error"}, False),
         ({"type": "response.failed", "error": {"code": "server_error"}}, False),
@@ -147,7 +149,7 @@ async def test_a22_passing_failures_that_openai_reports_in_a_stream_are_retried(
 async def test_the_openai_matcher_leaves_alone_what_fails_for_good(kind: type[ModelError]) -> None:
     error = kind(body={"type": "error", "error": {"code": "server_error"}})
 
-    assert not is_openai_stream_error(error)
+    assert is_openai_stream_error(error) is False
     assert not await is_retried(error)
 
 
@@ -285,6 +287,8 @@ async def test_a_model_error_among_the_causes_and_a_stated_mark_count_under_any_
         (RequestError(), False),
         *[(plain(status=s), False) for s in (400, "401", " 403 ", "404", 422)],
         *[(plain(status_code=s), False) for s in (400, "401")],
+        (ModelError(body={"status": "failed", "statusCode": "4"}), True),
+        (plain(status=400, code="ECONNRESET"), False),
         (ModelError(body={"status": "401"}), False),
         (ModelError(body={"statusCode": 403}), False),
         (ModelError(body={"error": {"status": 404}}), False),
@@ -313,3 +317,10 @@ async def test_a_body_that_holds_itself_is_read_to_its_end() -> None:
     body["error"]["error"] = body
     with anyio.fail_after(5):
         assert await is_retried(ModelError(body=body), retry_unknown_errors=True)
+
+
+async def test_what_stands_beside_a_part_of_a_body_that_was_seen_is_read_too() -> None:
+    part: dict[str, Any] = {"code": "harmless"}
+    body = {"error": {"status": 401}, "data": part, "response": part}
+    assert not await is_retried(ModelError(body=body), retry_unknown_errors=True)
+    assert not await is_retried(ModelError(body=[{"status": 401}, part, part]), retry_unknown_errors=True)

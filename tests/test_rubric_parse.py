@@ -201,3 +201,20 @@ def test_criteria_without_an_id_are_named_by_their_position_and_no_two_alike(ids
     ]
     if not any(ids):
         assert [c.id for c in named] == [str(n) for n in range(1, len(ids) + 1)]
+
+
+@pytest.mark.parametrize("ids", [("a", " a "), (" a ", "a")])
+def test_ids_that_differ_in_outer_space_alone_are_the_same(ids: tuple[str, str]) -> None:
+    with pytest.raises(UserError, match="two criteria have the id"):
+        parse_rubric([RubricCriterion("Alpha", id=ids[0]), RubricCriterion("Beta", id=ids[1])])
+
+
+def test_of_what_is_no_rubric_a_short_one_is_shown_whole_and_a_long_one_cut() -> None:
+    for wrong, shown in (
+        (7, "int: 7"),
+        (b"x" * 197, f"bytes: b'{'x' * 197}'"),
+        (b"x" * 300, f"bytes: b'{'x' * 198}..."),
+    ):
+        with pytest.raises(UserError) as caught:
+            parse_rubric(wrong)  # type: ignore[arg-type]
+        assert str(caught.value).endswith(f"got {shown}")

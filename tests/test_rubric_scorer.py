@@ -24,6 +24,7 @@ from mastra_py import (
     Judge,
     JudgeError,
     Message,
+    PromptStep,
     RubricCriterion,
     ScorerResult,
     ScorerRunError,
@@ -470,6 +471,29 @@ async def test_steps_may_be_added_around_the_grading() -> None:
         base.analyze(lambda ctx: None)
 
 
+async def test_a_criterion_of_several_lines_stays_in_its_entry_and_is_named_in_one() -> None:
+    judge = ScriptedModel([all_of({"1": False, "2": False})])
+    result = await create_rubric_scorer(judge, ["Has an\nanalysis", "Cites"]).run(output="text")
+    assert "- [unmet, required] Has an\n  analysis\n" in (result.reason or "")
+    assert (result.reason or "").endswith("Still to be met: Has an analysis; Cites")
+
+
+async def test_a_step_that_is_added_is_answered_by_the_same_judge() -> None:
+    judge = ScriptedModel([GOOD, "It has all it needs."])
+    scorer = create_rubric_scorer(judge, RUBRIC).generate_reason(PromptStep(create_prompt=lambda ctx: "Say why."))
+    result = await scorer.run(output="text")
+    assert (result.score, result.reason, judge.calls) == (1, "It has all it needs.", 2)
+
+
+async def test_the_judge_is_told_which_ids_there_are() -> None:
+    judge = ScriptedModel([all_of({"analysis": True, "2": True})], profile=ModelProfile(native_output=True))
+    await create_rubric_scorer(judge, [RUBRIC[0], "Cites"]).run(output="text")
+    (request,) = judge.requests
+    assert request.output is not None
+    entry = request.output.schema["properties"]["criteria"]["items"]
+    assert entry["properties"]["id"]["enum"] == ["analysis", "2"]
+
+
 def test_it_has_a_name_and_an_id() -> None:
     scorer = create_rubric_scorer(ScriptedModel([]))
     assert (scorer.id, scorer.name) == ("rubric-scorer", "Rubric (LLM)")
@@ -490,6 +514,8 @@ def test_it_has_a_name_and_an_id() -> None:
             ({"model": "openai/x", "scale": scale}, "scale must be a finite number above 0")
             for scale in (0, -1, float("nan"), float("inf"), 10**400, -(10**5000), True, "1", None)
         ],
+        ({"model": "openai/x", "scale": 0}, "got 0$"),
+        ({"model": "openai/x", "scale": 10**5000}, "got one too big for a float$"),
         ({"model": "openai/x", "criteria": 7}, "criteria must be a text .* got int"),
         ({"model": "openai/x", "id": " "}, "id of a scorer"),
     ],

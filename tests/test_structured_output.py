@@ -322,6 +322,7 @@ class Finding(BaseModel):
         ('{"ok": true, "score": "high"}', None),
         ('{"ok": true, "score": "1e5"}', None),
         ('{"ok": true, "score": true}', None),
+        ('{"ok": true, "score": 1e999}', None),
         ('{"ok": true, "ok": false, "score": 1}', None),
     ],
 )

@@ -243,8 +243,7 @@ class _Check:
             elif timed_out:
                 timeout = config.timeout or 0.0
                 reason = f"the scorer did not finish within the check's timeout of {timeout:g} s"
-                error = ScorerError(f"scorer {scorer.id!r}: {reason}")
-                results.append(_errored(scorer, reason, timeout, error))
+                results.append(_errored(scorer, reason, timeout, None))
             elif config.parallel:
                 results.append(_entry(scorer, "cancelled"))
             if slot is None and not config.parallel:
@@ -256,7 +255,7 @@ def _entry(scorer: Scorer, status: ScorerStatus, **facts: Any) -> ScorerVerdict:
     return ScorerVerdict(scorer_id=scorer.id, scorer_name=scorer.name, status=status, **facts)
 
 
-def _errored(scorer: Scorer, reason: str, duration: float, exc: BaseException) -> ScorerVerdict:
+def _errored(scorer: Scorer, reason: str, duration: float, exc: BaseException | None) -> ScorerVerdict:
     error = exc if isinstance(exc, Exception) else ScorerError(f"scorer {scorer.id!r}: {reason}")
     return _entry(scorer, "errored", passed=False, reason=reason, duration=duration, error=error)
 
