@@ -11,8 +11,11 @@ from support.streams import read_all
 from mastra_py import (
     Agent,
     Judge,
+    JudgeError,
     PromptStep,
     RubricCriterion,
+    ScorerResult,
+    ScorerRunError,
     StreamErrorRetryProcessor,
     TaskCompletion,
     create_rubric_scorer,
@@ -154,13 +157,18 @@ async def test_a_scorer_of_types_of_ones_own() -> None:
 
 @pytest.mark.local_model
 async def test_a_judge_on_the_local_model_gives_a_verdict_of_the_right_shape() -> None:
-    rubric = create_rubric_scorer(
-        judge=Judge(
-            model=local_model("smollm2"), model_settings={"max_output_tokens": 300, "temperature": 0, "seed": 1}
-        ),
-        criteria=["It is about tea"],
-    )
-    result = await rubric.run(input="Write about tea", output="Tea is a drink made from leaves.")
+    result: ScorerResult | None = None
+    # A model of this size rambles now and then until it is cut off, which is no verdict.
+    for seed in range(1, 5):
+        settings = {"max_output_tokens": 160, "temperature": 0, "seed": seed}
+        judge = Judge(model=local_model("smollm2"), model_settings=settings)
+        rubric = create_rubric_scorer(judge=judge, criteria=["It is about tea"])
+        try:
+            result = await rubric.run(input="Write about tea", output="Tea is a drink made from leaves.")
+            break
+        except ScorerRunError as exc:
+            assert isinstance(exc.__cause__, JudgeError)  # noqa: PT017 -- a failure of another kind is none of that
+    assert result is not None
     assert result.score in {0, 1}
     (criterion,) = result.criteria
     assert criterion.description == "It is about tea"
