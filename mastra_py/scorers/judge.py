@@ -173,6 +173,7 @@ class Bench:
             JudgeError: it gave no usable reply, also after a re-ask.
             RunError: it could not be asked, after its own retries.
         """
+        asking: _AskedModel[T] | _AskedAgent[T]
         asking = _AskedModel(judge, question) if isinstance(judge, Judge) else _AskedAgent(judge, question)
         begin = time.monotonic()
         error: BaseException | None = None
@@ -195,9 +196,6 @@ class _Asked(Generic[T]):
         self.ledger = Ledger()
         self.asks = 1
         self.output: str | None = None
-
-    async def answer(self) -> T:
-        raise NotImplementedError  # pragma: no cover -- both kinds have their own
 
     def read(self, text: str, *, last: bool) -> T:
         """Read a reply; it is the judge's last word until there is another one."""
