@@ -47,8 +47,8 @@ from mastra_py.messages import (
     dump_messages,
     load_messages,
 )
-from mastra_py.models.base import ModelSettings
 from mastra_py.models.legacy import LegacyModel
+from mastra_py.models.settings import ModelSettings
 from mastra_py.options import RunOptions
 from mastra_py.processors.base import ApiErrorContext, Retry
 from mastra_py.processors.retry import RetryMatcher, StreamErrorRetryProcessor

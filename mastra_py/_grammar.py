@@ -23,7 +23,11 @@ _SPEAKING = dict.fromkeys(
     "speaking",
 )
 _ANSWERED = {"tool-result": "tools", "tool-error": "tools"}
-_RETRY = {"output-superseded": "taken back", "retry-scheduled": "speaking"}
+_RETRY = {
+    "output-superseded": "taken back",
+    "retry-scheduled": "speaking",
+    "model-profile-learned": "speaking",
+}
 
 GRAMMAR: dict[str, dict[str, str]] = {
     "new": {"start": "between steps", "abort": "over"},

@@ -11,19 +11,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, cast
-from urllib.parse import unquote
 
 from jiter import from_json
 from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 from typing_extensions import TypeVar
 
 from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
+from mastra_py._schema_walk import ANYTHING, branches, kinds, resolved, without_nulls
 from mastra_py.errors import UserError
 
 T = TypeVar("T", default=Any)
 T_co = TypeVar("T_co", covariant=True)
 
-_ANYTHING: Mapping[str, Any] = {}
 WRAPPER = "result"
 """Key under which a value stands that is no JSON object: providers want an object at the root."""
 
@@ -164,31 +163,12 @@ def _check_references(node: object, root: Mapping[str, Any]) -> None:
     if isinstance(node, dict):
         found = cast("dict[str, Any]", node)
         if isinstance(found.get("$ref"), str):
-            _resolved(found, root)
+            resolved(found, root)
         for value in found.values():
             _check_references(value, root)
     elif isinstance(node, list):
         for value in cast("list[object]", node):
             _check_references(value, root)
-
-
-def _resolved(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return ``schema``, or what its reference leads to."""
-    seen: set[str] = set()
-    while isinstance(reference := schema.get("$ref"), str):
-        if reference in seen or not reference.startswith("#"):
-            msg = f"the reference {reference!r} leads out of the schema, or in a circle"
-            raise LookupError(msg)
-        seen.add(reference)
-        target: Any = root
-        for key in reference.removeprefix("#").split("/")[1:]:
-            name = unquote(key).replace("~1", "/").replace("~0", "~")
-            if not isinstance(target, Mapping) or name not in target:
-                msg = f"the reference {reference!r} leads nowhere"
-                raise LookupError(msg)
-            target = cast("Any", target[name])
-        schema = cast("Mapping[str, Any]", target if isinstance(target, Mapping) else {})
-    return schema
 
 
 def _wrapped(schema: dict[str, Any], name: str, validate: Callable[[Any], Any]) -> OutputType[Any]:
@@ -212,7 +192,7 @@ def _with_moved_root(node: object) -> object:
 
 def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
     try:
-        return _resolved(schema, schema)
+        return resolved(schema, schema)
     except LookupError:
         return schema
 
@@ -220,27 +200,27 @@ def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
 def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
     """Return ``value`` with what can be read without loss made what ``schema`` wants.
 
-    The texts ``true`` and ``false`` in any case, 1 and 0 are read as booleans, decimal texts as numbers. Anything else
-    is left, for the validation to refuse.
+    The texts ``true`` and ``false`` in any case, 1 and 0 are read as booleans, decimal texts as numbers; a null for an
+    optional value that takes none counts as left out. Anything else is left, for the validation to refuse.
     """
-    return _coerced(value, schema, schema)
+    return without_nulls(_coerced(value, schema, schema), schema)
 
 
 def _coerced(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    branches = _branches(schema, root)
+    alternatives = branches(schema, root)
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)
-        objects = [b for b in branches if "properties" in b or "additionalProperties" in b]
+        objects = [b for b in alternatives if "properties" in b or "additionalProperties" in b]
         if len(objects) != 1:  # which of several is meant is for the validation to find out
             return found
         fields, more = objects[0].get("properties", {}), objects[0].get("additionalProperties")
-        rest: Mapping[str, Any] = cast("Mapping[str, Any]", more) if isinstance(more, Mapping) else _ANYTHING
+        rest: Mapping[str, Any] = cast("Mapping[str, Any]", more) if isinstance(more, Mapping) else ANYTHING
         return {key: _coerced(item, fields.get(key, rest), root) for key, item in found.items()}
     if isinstance(value, list):
-        items = [b["items"] for b in branches if isinstance(b.get("items"), Mapping)]
-        each: Mapping[str, Any] = items[0] if len(items) == 1 else _ANYTHING
+        items = [b["items"] for b in alternatives if isinstance(b.get("items"), Mapping)]
+        each: Mapping[str, Any] = items[0] if len(items) == 1 else ANYTHING
         return [_coerced(item, each, root) for item in cast("list[Any]", value)]
-    return _coerced_scalar(value, {kind for b in branches for kind in _kinds(b)})
+    return _coerced_scalar(value, {kind for b in alternatives for kind in _wanted_kinds(b)})
 
 
 def _coerced_scalar(value: Any, kinds: set[str]) -> Any:
@@ -259,21 +239,10 @@ def _coerced_scalar(value: Any, kinds: set[str]) -> Any:
     return value
 
 
-def _branches(schema: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas that a value may fit: ``schema`` itself, or those that it names as alternatives."""
-    try:
-        schema = _resolved(schema, root)
-    except LookupError:
-        return []
-    alternatives = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
-    return [branch for a in alternatives for branch in _branches(a, root)] if alternatives else [schema]
-
-
-def _kinds(schema: Mapping[str, Any]) -> list[str]:
-    kind = schema.get("type")
-    if kind is None:  # an enum of texts wants texts
+def _wanted_kinds(schema: Mapping[str, Any]) -> list[str]:
+    if "type" not in schema:  # an enum of texts wants texts
         return ["string"] if any(isinstance(v, str) for v in [*schema.get("enum", ()), schema.get("const")]) else []
-    return [kind] if isinstance(kind, str) else list(kind)
+    return kinds(schema)
 
 
 def _problems(error: ValidationError) -> str:

@@ -10,7 +10,7 @@ from typing import Any, cast
 from mastra_py._loop.completion import as_task_completion
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
 from mastra_py.errors import UserError
-from mastra_py.models.base import ModelSettings, read_settings
+from mastra_py.models.settings import ModelSettings, read_settings
 from mastra_py.tools import Tool, collect_tools
 
 

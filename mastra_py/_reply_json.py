@@ -80,15 +80,13 @@ def _without_contradictions(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    msg = f"{name} is no JSON"
-    raise ValueError(msg)
+    raise ValueError(name)
 
 
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        msg = f"{text} is no number that can be kept"
-        raise ValueError(msg)
+        raise ValueError(text)
     return number
 
 

@@ -7,9 +7,8 @@ that was written by hand, and checks against it with ``jsonschema``.
 from __future__ import annotations
 
 import copy
-import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, TypeAlias, cast
@@ -20,31 +19,11 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticSerializationError, SchemaError, to_json
 
+from mastra_py._schema_walk import subschemas, without_nulls
 from mastra_py._signature import Signature, read_docstring
 from mastra_py.errors import UserError
 
 JsonObject: TypeAlias = dict[str, Any]
-
-# Where a schema holds further schemas: one or a list of them, or a dict of them by name.
-_INNER = (
-    "items",
-    "prefixItems",
-    "contains",
-    "unevaluatedItems",
-    "additionalItems",
-    "additionalProperties",
-    "propertyNames",
-    "unevaluatedProperties",
-    "contentSchema",
-    "anyOf",
-    "oneOf",
-    "allOf",
-    "not",
-    "if",
-    "then",
-    "else",
-)
-_NAMED = ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
 
 _SHOWN_CHARS = 200
 _SHOWN_PROBLEMS = 10
@@ -64,7 +43,8 @@ class Arguments:
 
     Attributes:
         schema: the JSON Schema of the arguments, always of an object with ``properties``.
-        read: takes the JSON arguments and returns the keyword arguments; raises :class:`InvalidArguments`.
+        read: takes the JSON arguments and returns the keyword arguments; raises :class:`InvalidArguments`. A null for
+            an optional value that takes none, at any depth, counts as left out.
         injected: the parameters that the caller fills; no schema shows them.
         description: what the docstring says about the function.
     """
@@ -94,7 +74,8 @@ def arguments_of(function: Callable[..., Any], *, owner: str, inject: type) -> A
         if field.parameter.name in described:
             schema["properties"][field.alias].setdefault("description", described[field.parameter.name])
 
-    def check(args: JsonObject) -> dict[str, Any]:
+    def read(args: JsonObject) -> dict[str, Any]:
+        args = without_nulls(args, schema)
         try:
             # Read as JSON, not as Python objects: only so do strict types accept dates, enums and tuples.
             values = model.__pydantic_validator__.validate_json(to_json(args, inf_nan_mode="constants"))
@@ -111,7 +92,7 @@ def arguments_of(function: Callable[..., Any], *, owner: str, inject: type) -> A
 
     return Arguments(
         schema=schema,
-        read=functools.partial(_read, check, schema),
+        read=read,
         injected=signature.injected,
         description=description,
     )
@@ -132,7 +113,8 @@ def arguments_from(schema: Mapping[str, Any], function: Callable[..., Any], *, o
     if whole is None:
         signature.check_fits(checked)
 
-    def check(args: JsonObject) -> dict[str, Any]:
+    def read(args: JsonObject) -> dict[str, Any]:
+        args = without_nulls(args, checked)
         if problems := problems_of(args):
             raise InvalidArguments(problems)
         args = copy.deepcopy(args)  # they are part of the conversation, which the function must not change
@@ -144,24 +126,10 @@ def arguments_from(schema: Mapping[str, Any], function: Callable[..., Any], *, o
 
     return Arguments(
         schema=checked,
-        read=functools.partial(_read, check, checked),
+        read=read,
         injected=signature.injected,
         description=read_docstring(function)[0],
     )
-
-
-def subschemas(schema: JsonObject) -> Iterator[JsonObject]:
-    """Yield ``schema`` and every schema in it. Data in it, such as a default or an enum, is not taken for one."""
-    yield schema
-    children: list[Any] = []
-    for key in _INNER:
-        child = schema.get(key)
-        children.extend(cast("list[Any]", child) if isinstance(child, list) else [child])
-    for key in _NAMED:
-        children.extend(_as_object(schema.get(key)).values())
-    for child in children:
-        if isinstance(child, dict):
-            yield from subschemas(cast("JsonObject", child))
 
 
 # --- a signature, through pydantic
@@ -292,82 +260,6 @@ def _json_schema_check(schema: JsonObject, owner: str) -> Callable[[JsonObject],
 
 
 # --- what both need
-
-
-def _read(check: Callable[[JsonObject], dict[str, Any]], schema: JsonObject, args: JsonObject) -> dict[str, Any]:
-    """Check ``args``; if they do not fit, a null in the place of an optional value counts as left out.
-
-    Under a provider's strict mode a model must write every key, and writes null for what it would leave out.
-    """
-    try:
-        return check(args)
-    except InvalidArguments:
-        args = _without_nulls(args, schema, schema)
-    return check(args)
-
-
-def _without_nulls(value: Any, schema: JsonObject, root: JsonObject) -> Any:
-    schema = _narrowed(value, schema, root)
-    if isinstance(value, list):
-        elements = cast("list[Any]", value)
-        items = _as_object(schema.get("items"))
-        return [_without_nulls(e, items, root) for e in elements]
-    if not isinstance(value, dict):
-        return value
-    properties: JsonObject = schema.get("properties", {})
-    required: Sequence[str] = schema.get("required", ())
-    kept: JsonObject = {}
-    for key, inner in cast("JsonObject", value).items():
-        part = _as_object(properties.get(key))
-        if inner is not None or key in required or _takes_null(part, root):
-            kept[key] = _without_nulls(inner, part, root)
-    return kept
-
-
-def _narrowed(value: Any, schema: JsonObject, root: JsonObject) -> JsonObject:
-    """Return the schema that applies to ``value``: behind a ``$ref``, and of a union the one branch it can be."""
-    schema = _dereferenced(schema, root)
-    if isinstance(value, dict):
-        found = cast("JsonObject", value)
-        fits = [b for b in _branches(schema, root) if "properties" in b and _constants_match(found, b["properties"])]
-    else:
-        fits = [b for b in _branches(schema, root) if "items" in b]
-    return fits[0] if len(fits) == 1 else schema
-
-
-def _branches(schema: JsonObject, root: JsonObject) -> list[JsonObject]:
-    branches: Sequence[Any] = schema.get("anyOf") or schema.get("oneOf") or ()
-    return [_dereferenced(_as_object(b), root) for b in branches]
-
-
-def _constants_match(value: JsonObject, properties: JsonObject) -> bool:
-    return all(value.get(k) == p["const"] for k, p in properties.items() if "const" in _as_object(p))
-
-
-def _takes_null(schema: JsonObject, root: JsonObject) -> bool:
-    schema = _dereferenced(schema, root)
-    if branches := _branches(schema, root):
-        return any(_takes_null(b, root) for b in branches)
-    if "enum" in schema:
-        return None in schema["enum"]
-    if "const" in schema:
-        return schema["const"] is None
-    return "type" not in schema or "null" in schema["type"]
-
-
-def _dereferenced(schema: JsonObject, root: JsonObject) -> JsonObject:
-    """Follow ``$ref`` into ``$defs`` or ``definitions``; any other reference is left as it is."""
-    while isinstance(ref := schema.get("$ref"), str):
-        where, _, name = ref.removeprefix("#/").partition("/")
-        if where not in {"$defs", "definitions"} or name not in root.get(where, {}):
-            break
-        schema = _as_object(root[where][name])
-    return schema
-
-
-def _as_object(schema: object) -> JsonObject:
-    """Return a schema as a dict: where there is none, or it is just ``true``, it allows everything."""
-    return cast("JsonObject", schema) if isinstance(schema, dict) else {}
 
 
 def _located(path: Iterable[str | int], text: str) -> str:

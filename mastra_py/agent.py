@@ -16,8 +16,9 @@ from mastra_py._loop.state import RunState
 from mastra_py._read_options import read_options
 from mastra_py.errors import UserError
 from mastra_py.messages import Message, MessageLike
-from mastra_py.models.base import Model, ModelSettings
+from mastra_py.models.base import Model
 from mastra_py.models.resolve import resolve_model
+from mastra_py.models.settings import ModelSettings
 from mastra_py.options import AgentConfig, Instructions, RunOptions, Tools, build_spec
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import AgentResult, OutT

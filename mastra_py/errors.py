@@ -84,6 +84,8 @@ class ModelError(RunError):
         headers: response headers, names in lower case.
         body: the decoded error body.
         partial_text: text that had come before the failure.
+        learned: what the model object has learned that its model lacks, e.g. ``"the model takes no prefill"``. The
+            call is then made again at once in another form, which spends no retry.
 
     The error of the provider's SDK is the ``__cause__``.
     """
@@ -105,6 +107,7 @@ class ModelError(RunError):
         headers: Mapping[str, str] | None = None,
         body: Any = None,
         partial_text: str | None = None,
+        learned: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -118,6 +121,7 @@ class ModelError(RunError):
         self.headers: dict[str, str] = {k.lower(): v for k, v in headers.items()} if headers else {}
         self.body = body
         self.partial_text = partial_text
+        self.learned = learned
 
     def __str__(self) -> str:
         where = "/".join(p for p in (self.provider, self.model) if p)

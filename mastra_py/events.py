@@ -200,6 +200,23 @@ class RetryScheduled:
 
 
 @dataclass(slots=True, kw_only=True)
+class ProfileLearned:
+    """A provider refused a request for something that ``model`` does not have, and the model object now knows.
+
+    The call is made again at once in another form. No error processor is asked and none of its retries is spent.
+    ``lacks`` is the name of a model setting or of a field of :class:`~mastra_py.models.ModelProfile`; ``attempt`` is
+    the one that was refused.
+    """
+
+    attempt: int
+    model: str
+    lacks: str
+    error: ModelError
+    step: int = 0
+    type: ClassVar[Literal["model-profile-learned"]] = "model-profile-learned"
+
+
+@dataclass(slots=True, kw_only=True)
 class OutputSuperseded:
     """What ``attempt`` of ``step`` has shown is taken back: it is in neither the answer nor the next prompt.
 
@@ -325,6 +342,7 @@ AgentEvent: TypeAlias = (
     | RunStarted
     | StepStarted
     | RetryScheduled
+    | ProfileLearned
     | OutputSuperseded
     | ToolResult
     | ToolFailed

@@ -18,6 +18,9 @@ from mastra_py.errors import UserError
 Role = Literal["system", "user", "assistant", "tool"]
 _ROLES = get_args(Role)
 
+INTERRUPTED = "interrupted: the run ended before this tool did"
+"""The error result of a call whose tool had not finished: no conversation may hold a call without a result."""
+
 
 @dataclass(slots=True)
 class TextPart:

@@ -13,7 +13,8 @@ from mastra_py._output import OutputType, output_type
 from mastra_py._read_options import merge_options, read_options
 from mastra_py.errors import UserError
 from mastra_py.messages import FeedbackPart, Message, MessageLike, TextPart, load_messages
-from mastra_py.models.base import Model, ModelSettings, ToolChoice
+from mastra_py.models.base import Model, ToolChoice
+from mastra_py.models.settings import ModelSettings
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import StepResult
 from mastra_py.scoring import ScorerLookup
@@ -194,14 +195,14 @@ def _conversation(prompt: object, messages: object, where: str) -> tuple[Message
 
 
 def require_answerable(conversation: Sequence[Message], what: str, way_out: str) -> None:
-    """Check that ``conversation``, which is not empty, ends with something that a model can answer.
+    """Check that ``conversation``, which is not empty, is something that a model can answer, or go on with.
 
     Raises:
-        UserError: its last message is of another role than user and tool, or is blank; ``what`` names it.
+        UserError: it has system messages only, or its last message is blank; ``what`` names it.
     """
     last = conversation[-1]
-    if last.role not in {"user", "tool"}:
-        msg = f"{what} ends with a message of role {last.role!r}; {way_out}"
+    if all(message.role == "system" for message in conversation):
+        msg = f"{what} has system messages only; {way_out}"
         raise UserError(msg)
     if _is_blank(last):
         msg = f"{what} ends with an empty message of role {last.role!r}; {way_out}"

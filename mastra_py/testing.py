@@ -39,7 +39,8 @@ from mastra_py.events import (
 )
 from mastra_py.messages import Message, Usage
 from mastra_py.models._errors import model_error
-from mastra_py.models.base import ModelProfile, ModelRequest
+from mastra_py.models.base import ModelRequest
+from mastra_py.models.profile import ModelProfile
 
 __all__ = ["ErrorAt", "FunctionModel", "ScriptedModel", "Turn", "api_error", "assert_well_formed"]
 

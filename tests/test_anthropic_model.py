@@ -428,7 +428,7 @@ async def test_a_reply_that_said_how_it_ended_is_whole_however_its_connection_en
 
 async def test_a_server_that_falls_silent_is_a_timeout() -> None:
     async with HTTPServer(sse(*GOOD[:2], anyio.Event())) as server:
-        request = ModelRequest(messages=HELLO.messages, settings=ModelSettings(timeout=0.05))
+        request = ModelRequest(messages=HELLO.messages, settings=ModelSettings(timeout=0.5))
         events, error = await read(model_at(server), request)
     assert text_of(events) == "Hi"
     assert isinstance(error, ModelTimeoutError)

@@ -24,7 +24,7 @@ from typing import Any, get_args
 
 import anyio
 import pytest
-from support.chat_reply import chat_reply
+from support.chat_reply import reply_to
 from support.http_server import HTTPServer, Reply, Request
 
 from mastra_py import (
@@ -47,6 +47,7 @@ from mastra_py import (
     filter_run,
 )
 from mastra_py.events import AgentEvent, StopReason
+from mastra_py.models import ModelProfile
 from mastra_py.processors import ProcessorContext
 from mastra_py.scoring import JudgeRecord
 from mastra_py.testing import Turn, api_error
@@ -111,7 +112,8 @@ class Session:
     def reply(self, request: Request) -> Reply:
         """Say hello, or what is next in the list."""
         self.asked += 1
-        return chat_reply("Hello." if self.replies is None else self.replies[min(self.asked, len(self.replies)) - 1])
+        turn = "Hello." if self.replies is None else self.replies[min(self.asked, len(self.replies)) - 1]
+        return reply_to(request, turn)
 
     async def run(self, block: Block) -> None:
         self.printed, self.asked = "", 0
@@ -191,7 +193,8 @@ def parameters(function: Any) -> set[str]:
         ("docs/retries.md", "A processor of your own", fields(ApiErrorContext)),
         ("docs/tools.md", "Options", parameters(Tool)),
         ("docs/tools.md", "What a tool may know", fields(ToolContext)),
-        ("docs/models.md", "Settings", fields(ModelSettings)),
+        ("docs/settings.md", "All of them", fields(ModelSettings)),
+        ("docs/compatible_servers.md", "What they may lack", fields(ModelProfile)),
         ("docs/testing.md", "Turns", fields(Turn)),
     ],
 )
@@ -203,7 +206,7 @@ def test_a_table_names_all_there_is_and_nothing_else(page: str, heading: str, na
 
 def test_the_tree_of_errors_is_the_one_of_the_module() -> None:
     tree = (errors.__doc__ or "").partition("::")[2]
-    shown = next(fence["code"] for fence in FENCE.finditer(PAGES["docs/models.md"]) if "MastraError" in fence["code"])
+    shown = next(fence["code"] for fence in FENCE.finditer(PAGES["docs/errors.md"]) if "MastraError" in fence["code"])
     assert shown.split() == tree.split()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,9 @@ from mastra_py import (
     not_scorable,
     tool,
 )
+from mastra_py._loop.completion import as_gate, as_task_completion
 from mastra_py.events import OutputSuperseded, StepFinished, TaskCompletionChecked
+from mastra_py.scoring import Scorer, as_scorer
 from mastra_py.testing import ScriptedModel, Turn, api_error
 
 
@@ -555,6 +558,36 @@ async def test_a_registered_name_needs_a_registry() -> None:
 def test_a_wrong_option_is_named(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"TaskCompletion {next(iter(options))} must be"):
         TaskCompletion([scripted(1)], **options)
+
+
+def test_an_option_that_is_none_of_its_words_is_told_them() -> None:
+    with pytest.raises(UserError, match="strategy must be one of 'all', 'any'; got 'most'"):
+        TaskCompletion([scripted(1)], strategy="most")  # type: ignore[arg-type]
+
+
+def test_a_check_has_ten_minutes_unless_told_otherwise() -> None:
+    assert TaskCompletion([scripted(1)]).timeout == 600.0
+    assert TaskCompletion([scripted(1)], timeout=sys.float_info.max).timeout == sys.float_info.max
+
+
+async def test_a_registered_name_is_looked_up_where_the_run_is_made_and_not_before() -> None:
+    class Registry:
+        def get_scorer(self, name: str, /) -> Scorer:
+            return as_scorer(scripted(1, id=f"the {name}"))
+
+    by_name = as_task_completion(["quality", scripted(1)], "here")
+    assert by_name.scorers[0] == "quality"
+    gate = as_gate(by_name, Registry())
+    assert gate is not None
+    assert [scorer.id for scorer in gate.scorers] == ["the quality", "checker"]
+
+
+async def test_scorers_are_taken_when_they_are_given() -> None:
+    scorers = [scripted(0)]
+    agent = Agent(id="a", model=drafts(), defaults={"is_task_complete": scorers})
+    scorers.clear()
+    _, result = await read_all(agent)
+    assert result.completion is not None
 
 
 def test_what_is_no_scorer_is_refused_by_the_call_and_named() -> None:

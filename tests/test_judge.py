@@ -37,7 +37,7 @@ from mastra_py import (
 )
 from mastra_py._reply_json import Unusable
 from mastra_py.models import ModelRequest, OpenAIChatModel
-from mastra_py.models.base import ModelProfile
+from mastra_py.models.profile import ModelProfile
 from mastra_py.processors import ProcessorContext
 from mastra_py.scorers.judge import Bench, Question, effective_judge
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn, api_error

@@ -18,7 +18,7 @@ from support.streams import read_all, read_failing
 from mastra_py import Agent, ContextLengthError, Score, ScorerRun
 from mastra_py.events import OutputSuperseded, TextDelta
 from mastra_py.models import OpenAIChatModel
-from mastra_py.models.local import LocalServer, local_model
+from mastra_py.models.local import LocalServer, known_weights
 
 pytestmark = pytest.mark.local_model
 ROOT = Path(__file__).parent.parent
@@ -26,8 +26,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LocalServer]:
-    weights = local_model("smollm2")._find_weights()  # noqa: SLF001 -- the test's own server wants the same file
-    with LocalServer(weights) as running:
+    with LocalServer(known_weights("smollm2")) as running:
         yield running
 
 

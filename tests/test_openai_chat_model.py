@@ -336,7 +336,8 @@ async def test_a_server_that_falls_silent_is_a_timeout(point: str) -> None:
         "between two deltas": sse(chunks(*GOOD)[0], never),
     }
     async with HTTPServer(replies[point]) as server:
-        request = ModelRequest(messages=HELLO.messages, settings=ModelSettings(timeout=0.05))
+        first = 5.0 if point == "between two deltas" else None  # making a client takes its time, too
+        request = ModelRequest(messages=HELLO.messages, settings=ModelSettings(timeout=0.5, first_timeout=first))
         events, error = await read(model_at(server), request)
         with anyio.fail_after(5):
             await server.disconnected.wait()

@@ -500,6 +500,11 @@ def test_a_conversation_is_written_in_order() -> None:
     ]
 
 
+def test_texts_of_one_message_are_a_plain_text_with_blank_lines_between() -> None:
+    several = Message("user", [TextPart("One."), TextPart("Two."), FeedbackPart("Three.")])
+    assert messages(several) == [{"role": "user", "content": "One.\n\nTwo.\n\nThree."}]
+
+
 @pytest.mark.parametrize(
     ("result", "content"),
     [(None, "null"), ("", ""), (True, "true"), ([1, 2.5], "[1,2.5]"), ("é", "é"), (["é"], '["é"]')],

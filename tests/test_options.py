@@ -76,7 +76,7 @@ async def test_generate_raises_the_same() -> None:
         ("", (), "the prompt is empty"),
         ("  \n", (), "the prompt is empty"),
         (3, (), "a text or a Message, got int"),
-        (None, [Message("user", "a"), Message("assistant", "b")], "ends with a message of role 'assistant'"),
+        (None, [Message("system", "a")], "has system messages only"),
         (None, [Message("user", "a"), Message("assistant", "b"), Message("user", " \n")], "ends with an empty message"),
         (None, [Message("user", [FeedbackPart("")])], "ends with an empty message"),
         (None, [Message("user", [])], "ends with an empty message"),

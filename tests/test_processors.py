@@ -138,7 +138,6 @@ async def test_what_is_new_begins_with_the_prompt_whatever_process_input_adds_or
 @pytest.mark.parametrize(
     ("last", "complaint"),
     [
-        (Message("assistant", "x"), "a message of role 'assistant'"),
         (Message("user", " "), "an empty message of role 'user'"),
     ],
 )

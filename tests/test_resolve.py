@@ -5,21 +5,21 @@ from typing import Any
 import pytest
 
 from mastra_py.errors import UserError
-from mastra_py.models import OpenAIChatModel
+from mastra_py.models import OpenAIChatModel, OpenAIResponsesModel
 from mastra_py.models.resolve import resolve_model
 
 
 @pytest.mark.parametrize(
-    ("text", "name"),
+    ("text", "kind", "name"),
     [
-        ("openai/gpt-5.6", "gpt-5.6"),
-        ("openai-chat/gpt-5-mini", "gpt-5-mini"),
-        ("openai-chat/org/llama:free", "org/llama:free"),
+        ("openai/gpt-5.6", OpenAIResponsesModel, "gpt-5.6"),
+        ("openai-chat/gpt-5-mini", OpenAIChatModel, "gpt-5-mini"),
+        ("openai-chat/org/llama:free", OpenAIChatModel, "org/llama:free"),
     ],
 )
-def test_a_model_string_names_provider_and_model(text: str, name: str) -> None:
+def test_a_model_string_names_provider_and_model(text: str, kind: type[Any], name: str) -> None:
     model = resolve_model(text)
-    assert isinstance(model, OpenAIChatModel)
+    assert type(model) is kind
     assert model.id == name
 
 

@@ -18,6 +18,7 @@ from mastra_py import (
     RetryMatcher,
     ScorerRun,
     StreamErrorRetryProcessor,
+    ToolError,
     TripWire,
     UserError,
     tool,
@@ -116,9 +117,13 @@ async def test_the_count_starts_anew_with_each_model_call() -> None:
     assert [(c.step, c.retry_count) for c in processor.asked] == [(1, 0), (2, 0)]
 
 
-async def test_a_processor_that_raises_is_logged_and_the_next_is_asked(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("raised", [RuntimeError("bug"), api_error(500), api_error(401), ToolError("no")])
+async def test_a_processor_that_raises_is_logged_and_the_next_is_asked(
+    raised: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    """D10"""
     model = ScriptedModel([DOWN, "fine"])
-    _, result = await read_all(agent(model, Scripted(RuntimeError("bug"), id="buggy"), Scripted(Retry())))
+    _, result = await read_all(agent(model, Scripted(raised, id="buggy"), Scripted(Retry())))
     assert result.text == "fine"
     assert "buggy" in caplog.text
 

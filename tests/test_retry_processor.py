@@ -6,6 +6,7 @@ import functools
 import logging
 import math
 from collections.abc import Mapping
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import anyio
@@ -13,7 +14,8 @@ import pytest
 from support.retries import ask, caused_by, delay_of, is_retried, plain
 from support.vector_notation import load_vectors
 from support.vector_retry import UnknownNotationError, expected, play
-from tenacity import wait_fixed
+from tenacity import RetryCallState, wait_fixed
+from tenacity.wait import wait_base
 
 from mastra_py.errors import ModelError, RateLimitError, RunError, ServerError, TripWire, UserError
 from mastra_py.processors import ApiErrorContext, ErrorProcessor, Retry, RetryMatcher, StreamErrorRetryProcessor
@@ -155,6 +157,14 @@ async def test_one_retry_at_once_is_the_default() -> None:
     assert processor.id == "stream-error-retry"
 
 
+async def test_a_tenacity_wait_may_ask_what_was_called_and_finds_no_arguments() -> None:
+    class ByArguments(wait_base):
+        def __call__(self, retry_state: RetryCallState) -> float:
+            return 2.0 + len(retry_state.args) + len(retry_state.kwargs)
+
+    assert await delay_of(ServerError(), delay=ByArguments()) == 2.0
+
+
 # --- on_retry
 
 
@@ -216,7 +226,11 @@ async def test_d10_an_on_retry_may_end_the_run_with_an_error_of_this_package() -
         (StreamErrorRetryProcessor, {"max_retries": 1.5}, "max_retries must be a whole number from 0, got 1.5"),
         (StreamErrorRetryProcessor, {"max_retries": True}, "max_retries .* got True"),
         (StreamErrorRetryProcessor, {"max_retries": None}, "max_retries .* got None"),
-        (StreamErrorRetryProcessor, {"max_retry_after": -0.1}, "max_retry_after must be a finite .* got -0.1"),
+        (
+            StreamErrorRetryProcessor,
+            {"max_retry_after": -0.1},
+            "StreamErrorRetryProcessor max_retry_after must be a finite .* got -0.1",
+        ),
         (StreamErrorRetryProcessor, {"max_retry_after": math.nan}, "max_retry_after .* got nan"),
         (StreamErrorRetryProcessor, {"max_retry_after": math.inf}, "max_retry_after .* got inf"),
         (StreamErrorRetryProcessor, {"max_retry_after": "30"}, "max_retry_after .* got '30'"),
@@ -245,6 +259,12 @@ def test_d37_a_wrong_option_is_refused_at_construction_with_its_name_and_value(
 ) -> None:
     with pytest.raises(UserError, match=complaint):
         kind(**options)
+
+
+def test_a_matcher_stays_as_it_was_made() -> None:
+    matcher = RetryMatcher(lambda _: True)
+    with pytest.raises(FrozenInstanceError):
+        matcher.max_retries = 5  # type: ignore[misc]
 
 
 def test_the_repr_shows_the_settings() -> None:

@@ -86,7 +86,12 @@ async def test_a_mark_that_is_no_bool_says_nothing(mark: object) -> None:
         (OSError(errno.ETIMEDOUT, "timed out"), True),
         (OSError(errno.EHOSTUNREACH, "no route"), True),
         (OSError(errno.ENETUNREACH, "no network"), True),
+        *[
+            (OSError(number, "the network"), True)
+            for number in (errno.ENETDOWN, errno.ENETRESET, errno.EHOSTDOWN, errno.ENOTCONN)
+        ],
         (socket.gaierror(socket.EAI_AGAIN, "name look-up failed"), True),
+        (socket.herror(1, "unknown host"), True),
         (anyio.ConnectionFailed("all attempts failed"), True),
         (FileNotFoundError(errno.ENOENT, "no such file"), False),
         (PermissionError(errno.EACCES, "denied"), False),
@@ -182,6 +187,57 @@ async def test_a29_a_used_up_quota_is_no_rate_limit_and_only_an_own_matcher_retr
     assert not await is_retried(error)
     assert not await is_retried(error, retry_unknown_errors=True)
     assert await is_retried(error, matchers=lambda _: True)
+
+
+@pytest.mark.parametrize(
+    ("code", "is_quota"),
+    [
+        *[
+            (code, True)
+            for code in (
+                "quota",
+                "exceeded_current_quota_error",
+                "billing",
+                "billing_not_active",
+                "insufficient_credit",
+                "insufficient_credits",
+                "insufficient_balance",
+                "insufficient_funds",
+                "error_insufficient_funds",
+                "credit_balance",
+                "credit_balance_too_low",
+            )
+        ],
+        *[(code, False) for code in ("insufficient", "insufficient_permissions", "credit", "balance", "funds")],
+    ],
+)
+async def test_a_used_up_quota_is_told_by_its_code(code: str, is_quota: bool) -> None:
+    assert await is_retried(plain(status_code=429, code=code)) is not is_quota
+    assert await is_retried(plain(status_code=429, body={"error": {"type": code}})) is not is_quota
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "access_denied",
+        "authentication_error",
+        "forbidden",
+        "invalid_api_key",
+        "permission_denied",
+        "permission_error",
+    ],
+)
+async def test_a_wrong_key_is_told_by_the_whole_code(code: str) -> None:
+    assert not await is_retried(plain(code=code), retry_unknown_errors=True)
+    assert await is_retried(plain(code=f"no_{code}"), retry_unknown_errors=True)
+    assert await is_retried(plain(code=f"{code}_at_times"), retry_unknown_errors=True)
+
+
+@pytest.mark.parametrize(
+    "name", ["error", "errors", "data", "response", "body", "response_body", "responseBody", "cause"]
+)
+async def test_a_status_is_found_where_bodies_keep_the_error(name: str) -> None:
+    assert not await is_retried(ModelError(body={name: {"status_code": 403}}), retry_unknown_errors=True)
 
 
 @pytest.mark.parametrize("kind", FAILING_AT_ONCE)
@@ -288,6 +344,7 @@ async def test_a_model_error_among_the_causes_and_a_stated_mark_count_under_any_
         *[(plain(status=s), False) for s in (400, "401", " 403 ", "404", 422)],
         *[(plain(status_code=s), False) for s in (400, "401")],
         (ModelError(body={"status": "failed", "statusCode": "4"}), True),
+        (ModelError(body={"status": "4001", "statusCode": "04"}), True),
         (plain(status=400, code="ECONNRESET"), False),
         (ModelError(body={"status": "401"}), False),
         (ModelError(body={"statusCode": 403}), False),
@@ -324,3 +381,8 @@ async def test_what_stands_beside_a_part_of_a_body_that_was_seen_is_read_too() -
     body = {"error": {"status": 401}, "data": part, "response": part}
     assert not await is_retried(ModelError(body=body), retry_unknown_errors=True)
     assert not await is_retried(ModelError(body=[{"status": 401}, part, part]), retry_unknown_errors=True)
+
+
+async def test_each_of_many_json_texts_in_a_body_is_read() -> None:
+    body = ['{"status": 401}', *(['{"status": 200}'] * 9)]
+    assert not await is_retried(ModelError(body=body), retry_unknown_errors=True)

@@ -65,6 +65,11 @@ async def test_a_vector_with_an_unknown_key_is_not_read() -> None:
         ("--verbose is documented", "--verbose is documented"),
         ("---", "---"),
         ("1.tight", "1.tight"),
+        ("12 apostles are named", "12 apostles are named"),
+        ("90. ninety", "ninety"),
+        ("-  [ ]  wide", "wide"),
+        (". no number", ". no number"),
+        (") no number", ") no number"),
         ("- 1. both", "1. both"),
         ("- - twice", "- twice"),
         ("12) twelve", "12) twelve".removeprefix("12) ")),
@@ -93,6 +98,16 @@ def test_of_a_line_one_marker_and_then_one_checkbox_is_stripped(line: str, descr
 @pytest.mark.parametrize("blank", ["", "  ", "-", "- ", "*\t", "1.", "- [ ]", "- [x] ", "\r", "\ufeff\u3000"])
 def test_a_line_with_nothing_but_a_marker_is_left_out(blank: str) -> None:
     assert lines_of(f"- before\n{blank}\n- after") == ["before", "after"]
+
+
+def test_white_space_is_what_javascript_takes_for_it() -> None:
+    white = {*"\t\v\f\r \xa0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff", *map(chr, range(0x2000, 0x200B))}
+    characters = [chr(n) for n in range(0x10000) if chr(n) != "\n"]
+    read = lines_of("\n".join(f"-{c}x" for c in characters))
+    assert {c for c, line in zip(characters, read, strict=True) if line == "x"} == white
+    for blank in ("\n", *white):
+        with pytest.raises(UserError, match="not blank"):
+            RubricCriterion(blank)
 
 
 def test_every_line_is_required() -> None:
@@ -172,6 +187,7 @@ def test_a_criterion_is_a_value() -> None:
             [{"description": "x", "weight": 2, "Required": True}],
             r"rubric\[0\] has unknown fields: 'weight', 'Required'",
         ),
+        ([{"text": "x"}], "'text'; a criterion has description, required, id$"),
         (["ok", " \u3000\ufeff"], r"rubric\[1\]: a criterion needs a description"),
         ([{"required": True}], r"rubric\[0\]: a criterion needs a description, .* got ''"),
         ([{"description": 5}], "got 5"),
@@ -201,6 +217,17 @@ def test_criteria_without_an_id_are_named_by_their_position_and_no_two_alike(ids
     ]
     if not any(ids):
         assert [c.id for c in named] == [str(n) for n in range(1, len(ids) + 1)]
+
+
+def test_a_criterion_that_gets_an_id_keeps_the_rest_and_a_taken_position_is_passed_over() -> None:
+    assert with_ids(
+        [RubricCriterion("a", required=False), RubricCriterion("b", id="3"), RubricCriterion("c"), RubricCriterion("d")]
+    ) == (
+        RubricCriterion("a", required=False, id="1"),
+        RubricCriterion("b", id="3"),
+        RubricCriterion("c", id="4"),
+        RubricCriterion("d", id="5"),
+    )
 
 
 @pytest.mark.parametrize("ids", [("a", " a "), (" a ", "a")])

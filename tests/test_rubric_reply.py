@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
@@ -58,6 +59,13 @@ def test_required_criteria_decide_and_where_none_is_all_do() -> None:
     both = [RubricCriterion("Alpha", required=False, id="a"), RubricCriterion("Beta", required=False, id="b")]
     assert not read(all_of({"a": True, "b": False}), *both).passed
     assert read(GOOD, *both).passed
+
+
+def test_a_verdict_is_a_value_and_one_on_no_criteria_is_passed() -> None:
+    verdict = RubricVerdict()
+    assert (verdict, verdict.passed) == (RubricVerdict((), ""), True)
+    with pytest.raises(FrozenInstanceError):
+        verdict.assessment = "Good."  # type: ignore[misc]
 
 
 def test_what_the_judge_says_about_required_does_not_count() -> None:
@@ -193,10 +201,10 @@ def test_what_means_false_is_read_so(value: Any) -> None:
     assert met(read(reply(said("1", value)), "Alpha")) == {"1": False}
 
 
-@pytest.mark.parametrize(
-    "value",
-    ["yes", "no", "", "y", "satisfied", 2, -1, 0.8, "0.8", 1e-9, "1_0", "\u0661", "true!", None, [], [True], {"a": 1}],
-)
+UNCLEAR = ["yes", "no", "", "y", "satisfied", "0.8", "1.", "1.0.0", "1_0", "\u0661", "true!"]
+
+
+@pytest.mark.parametrize("value", [*UNCLEAR, 2, -1, 0.8, 1e-9, None, [], [True], {"a": 1}])
 def test_anything_else_is_a_format_error_and_no_verdict(value: Any) -> None:
     text = reply(said("a", value), said("b", True))
     told = complaint(text)
@@ -227,7 +235,8 @@ def test_where_every_verdict_is_missing_none_is_said_to_be_kept() -> None:
 
 
 def test_without_a_satisfied_key_there_is_no_verdict() -> None:
-    assert "and is missing" in complaint(reply({"id": "a", "reasoning": "x"}, said("b", True)))
+    told = complaint(reply({"id": "a", "reasoning": "x"}, said("b", True)))
+    assert '"a": satisfied has to be true or false, and is missing; verdicts are missing on "a"' in told
 
 
 @pytest.mark.parametrize(
@@ -260,6 +269,20 @@ def test_a_complaint_stays_short() -> None:
     assert len(complaint(reply(said("a", "x" * 10_000)))) < 1000
 
 
+def test_a_reply_of_another_form_is_told_the_form() -> None:
+    told = 'it has to be a JSON object with a list under "criteria"; verdicts are missing on "1"'
+    assert complaint("{}", "Alpha") == told
+
+
+def test_of_many_faults_the_first_ten_are_told_and_of_a_long_value_its_beginning() -> None:
+    told = complaint(reply(*["junk"] * 11))
+    assert "criteria[9] has to be an object" in told
+    assert "criteria[10]" not in told
+    assert "criteria[9] has to be an object; it has no clear verdict" in complaint(reply(*["junk"] * 11), last=True)
+    told = complaint(reply(said("a", "x" * 100), said("b", True)))
+    assert f'not "{"x" * 59}; verdicts' in told
+
+
 # --- contradictions
 
 
@@ -281,7 +304,7 @@ def test_verdicts_that_agree_count_once() -> None:
 def test_a_key_that_a_verdict_has_twice_contradicts_itself(first: str, second: str) -> None:
     doubled = f'{{"id": "a", "reasoning": "x", "satisfied": {first}, "satisfied": {second}}}'
     text = f'{{"criteria": [{doubled}, {json.dumps(said("b", True))}], "overall_assessment": ""}}'
-    assert "two different values" in complaint(text)
+    assert 'true or false, not "two different values"; verdicts are missing on "a"' in complaint(text)
     assert met(read(text, last=True)) == {"a": False, "b": True}
 
 

@@ -32,7 +32,8 @@ from mastra_py import (
     create_rubric_scorer,
     not_scorable,
 )
-from mastra_py.models.base import ModelProfile, ModelRequest
+from mastra_py.models.base import ModelRequest
+from mastra_py.models.profile import ModelProfile
 from mastra_py.scorers import RubricVerdict
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn
 
@@ -76,7 +77,7 @@ def test_departs_from_the_recordings_by_these_rules_only() -> None:
     "given",
     [
         {"judge_turns": [], "run": {}, "strictness": 3},
-        {"judge_turns": [{"text": "x", "delay_ms": 1}], "run": {}},
+        {"judge_turns": [{"text": "x", "mood": "good"}], "run": {}},
         {"judge_turns": [{"text": "x"}], "run": {"thread": "t"}},
     ],
 )

@@ -373,11 +373,106 @@ def test_a36_holds_for_a_written_schema_too() -> None:
             "d": {"const": 1},
             "e": {"anyOf": [True, {"type": "null"}]},
             "f": True,
+            "g": {"anyOf": [{"type": "integer"}, False]},
         },
         "required": ["a"],
     }
-    args = {"a": "x", "b": None, "c": None, "d": None, "e": None, "f": None}
+    args = {"g": None, "a": "x", "b": None, "c": None, "d": None, "e": None, "f": None}
     assert by_schema(schema, lambda **given: given).read(args) == {"a": "x", "c": None, "e": None, "f": None}
+
+
+class Noted(BaseModel):
+    x: int
+    note: str = "none"
+
+
+class Silent(BaseModel):
+    x: int
+    note: str | None = "none"
+    size: int
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ({"x": 1, "note": None}, Noted(x=1)),
+        ({"x": 1, "note": "yes"}, Noted(x=1, note="yes")),
+        ({"x": 1, "note": None, "size": 2}, Silent(x=1, note=None, size=2)),
+    ],
+)
+def test_a36_among_alternatives_without_a_tag_null_means_what_it_means_in_the_one_that_fits(
+    given: dict[str, Any], read: BaseModel
+) -> None:
+    def run(value: Noted | Silent, many: list[Noted | Silent]) -> None: ...
+
+    assert of(run).read({"value": given, "many": [given]}) == {"value": read, "many": [read]}
+
+
+def test_a36_null_is_left_out_among_tagged_alternatives_even_where_something_else_is_wrong() -> None:
+    def run(pet: Annotated[Cat | Dog, Field(discriminator="kind")], many: list[Cat | Dog]) -> None: ...
+
+    args = {"pet": {"kind": "dog", "name": None, "lives": 3}, "many": [{"kind": "cat", "lives": None}]}
+    assert of(run).read(args) == {"pet": Dog(kind="dog"), "many": [Cat(kind="cat")]}
+    found = problems(of(run), {"pet": {"kind": "cat", "lives": None}, "many": [{"kind": "cow", "lives": None}]})
+    assert all(problem.startswith("many[0]") for problem in found)
+
+
+def test_a36_null_is_left_out_in_the_values_of_a_dict_but_is_never_such_a_value() -> None:
+    def run(by_name: dict[str, Inner], counts: dict[str, int]) -> None: ...
+
+    assert of(run).read({"by_name": {"a": {"label": "b", "weight": None}}, "counts": {}}) == {
+        "by_name": {"a": Inner(label="b")},
+        "counts": {},
+    }
+    (problem,) = problems(of(run), {"by_name": {}, "counts": {"a": None}})
+    assert problem.startswith("counts.a: ")
+
+
+def test_a36_null_for_a_key_that_is_not_known_is_a_problem() -> None:
+    def run(a: int = 1) -> None: ...
+
+    (problem,) = problems(of(run), {"a": None, "b": None})
+    assert problem.startswith("b: ")
+
+
+def test_a36_arguments_are_read_without_changing_them() -> None:
+    def run(inner: Inner) -> None: ...
+
+    args = {"inner": {"label": "a", "weight": None}}
+    of(run).read(args)
+    assert args == {"inner": {"label": "a", "weight": None}}
+
+
+NUMBERED = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": "integer"}}, "required": ["m"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        NUMBERED,
+        {"allOf": [NUMBERED]},
+        {"allOf": [{"$ref": "#/$defs/N"}], "description": "beside"},
+        {"anyOf": [{"type": "string"}, NUMBERED]},
+        {"oneOf": [{"type": "object", "properties": {"k": {"type": "integer"}}, "required": ["k"]}, NUMBERED]},
+        {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]},
+        {"anyOf": [{"anyOf": [{"$ref": "#/$defs/N"}]}, {"type": "array", "items": {"$ref": "#/$defs/N"}}]},
+        {"$ref": "#n"},
+        {"$ref": "#/$defs/N/allOf/0"},
+        {**NUMBERED, "properties": {"m": {"type": "integer"}}, "anyOf": [NUMBERED, False]},
+        {**NUMBERED, "properties": {"m": {"const": 1}, "n": {"allOf": [{"type": ["integer", "string"]}]}}},
+    ],
+)
+def test_a36_null_is_left_out_in_every_form_that_a_written_schema_may_have(schema: dict[str, Any]) -> None:
+    definitions = {"N": {**NUMBERED, "$anchor": "n", "allOf": [NUMBERED]}}
+    arguments = by_schema({"properties": {"x": schema}, "$defs": definitions}, lambda **given: given)
+    assert arguments.read({"x": {"n": None, "m": 1}}) == {"x": {"m": 1}}
+    assert arguments.read({"x": {"n": 2, "m": 1}}) == {"x": {"n": 2, "m": 1}}
+    assert problems(arguments, {"x": {"n": None, "m": None}})
+
+
+def test_an_alternative_that_is_the_whole_once_more_is_none() -> None:
+    schema = {"properties": {"x": {"anyOf": [NUMBERED, {"$ref": "#/properties/x"}]}}}
+    assert by_schema(schema, lambda **given: given).read({"x": {"n": None, "m": 1}}) == {"x": {"m": 1}}
 
 
 # --- who is injected, and what a partial has filled
@@ -631,12 +726,12 @@ def test_null_is_left_out_behind_references_to_references() -> None:
     assert by_schema(schema, lambda **given: given).read({"x": {"a": None}}) == {"x": {}}
 
 
-def test_a_reference_to_elsewhere_in_the_schema_is_checked_but_not_searched_for_nulls() -> None:
+def test_null_is_left_out_behind_a_reference_to_elsewhere_in_the_schema() -> None:
     schema = {"properties": {"a": {"type": "object", "properties": {"n": {"type": "integer"}}}}}
     schema["properties"]["b"] = {"$ref": "#/properties/a"}
     arguments = by_schema(schema, lambda **given: given)
     assert arguments.read({"a": {"n": None}, "b": {"n": 1}}) == {"a": {}, "b": {"n": 1}}
-    assert problems(arguments, {"b": {"n": None}})
+    assert arguments.read({"b": {"n": None}}) == {"b": {}}
 
 
 def test_a_draft_7_schema_is_checked_as_such() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -83,3 +84,23 @@ def test_an_event_beyond_the_limit_is_an_error_that_names_it() -> None:
         for _ in range(4):
             splitter.feed(b"data: ")
     assert caught.value.retryable is False
+
+
+def test_an_event_of_very_many_lines_is_read_without_a_list_of_them() -> None:
+    lines = 500_000
+    stream = b": c\nevent: e\n" + b"data: a\n" * 3 + b"x\n" * lines + b"data: b\n\n"
+    tracemalloc.start()
+    assert split(stream) == [("e", b"a\na\na\nb")]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * len(stream)
+
+
+def test_an_event_in_very_many_pieces_takes_no_more_room_than_its_bytes() -> None:
+    splitter = SSESplitter()
+    tracemalloc.start()
+    for _ in range(200_000):
+        assert splitter.feed(b"xy") == []
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * 400_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ from mastra_py import Agent, OutputValidationError, ScorerRun, StreamErrorRetryP
 from mastra_py._output import output_type
 from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
 from mastra_py.events import OutputSuperseded
-from mastra_py.models.base import ModelProfile
+from mastra_py.models.profile import ModelProfile
 from mastra_py.testing import ScriptedModel, Turn, api_error
 
 
@@ -207,6 +207,17 @@ def test_an_output_that_is_no_type_is_refused_by_the_call() -> None:
         ('a set {x} and {"a": 1}', {"a": 1}),
         ('text with } and { and {"a": "}{"}', {"a": "}{"}),
         ('Here: {"a": [1, 2], "b": [[], {}]} it is', {"a": [1, 2], "b": [[], {}]}),
+        (r'so {"a": "x\"}y"} end', {"a": 'x"}y'}),
+        ('so {"a": "", "b": "}"} end', {"a": "", "b": "}"}),
+        ('no {"a": "x\\\n"} but {"a": 1}', {"a": 1}),
+        ('so {\n  "a" : 1} end', {"a": 1}),
+        ('so {"" : 1} end', {"": 1}),
+        ('see [1]: {"a": 1} [sic]', {"a": 1}),
+        ('{"a": 1} but {"b" or so}', {"a": 1}),
+        ("{\"a\": 1} but {'b' or so}", {"a": 1}),
+        ('{"a": 1} but {: x}', {"a": 1}),
+        ("so {} end", {}),
+        ("so { } end", {}),
         ("[1]", [1]),
         ("3", 3),
     ],
@@ -223,20 +234,50 @@ def test_no_json_no_value(reply: str) -> None:
         read_json_reply(reply)
 
 
+A_LIST = "its last JSON value is a list, not an object"
+BROKEN = "its last JSON object is cut off or broken"
+
+
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
         (" \n ", "it is empty"),
-        ('Scores: [{"a": 0}, {"a": 1}] and so on', "its last JSON value is a list"),
-        ('{"a": 1} and [{"a": 2}]', "its last JSON value is a list"),
-        ('Scores: [{"a": 0}, {"a"', "its last JSON value is a list"),
-        ('{"a": 1e999}', "cut off or broken"),
-        ('{"a": 1} and {"a": -1e999}', "cut off or broken"),
+        ("no json", "there is no JSON object in it"),
+        ('Scores: [{"a": 0}, {"a": 1}] and so on', A_LIST),
+        ('Scores: [ [\n{"a": 0}]] and so on', A_LIST),
+        ('Scores: [  {"a": 0}, {"a": 1}] and so on', A_LIST),
+        ('Scores: [[{"a": 0}], {"a": 1}] and so on', A_LIST),
+        ('{"a": 1} and {"b"  : 1,}', BROKEN),
+        ("{\"a\": 1} and {'b'  : 1}", BROKEN),
+        ('{"a": 1} and {b  : 1}', BROKEN),
+        ('{"a": 1} and {"bcd', BROKEN),
+        (r'{"a": 1} and {"b\"c": 1,}', BROKEN),
+        ('{"a": 1} and [{"a": 2}]', A_LIST),
+        ('Scores: [{"a": 0}, {"a"', A_LIST),
+        ('{"a": 1e999}', BROKEN),
+        ('{"a": 1} and {"a": -1e999}', BROKEN),
+        *[
+            (f'{{"a": 1}} and {cut}', BROKEN)
+            for cut in (
+                "{ ",
+                '{"',
+                '{ "b',
+                '{"b"',
+                '{"b" ',
+                "{'b",
+                "{'b' ",
+                "{'b' : 1}",
+                "{'' : 1}",
+                "{b : 1}",
+                "{bcd: 1}",
+            )
+        ],
     ],
 )
 def test_a_reply_without_a_usable_object_says_what_it_has_instead(reply: str, found: str) -> None:
-    with pytest.raises(Unusable, match=found):
+    with pytest.raises(Unusable) as caught:
         read_json_reply(reply)
+    assert str(caught.value) == found
 
 
 def test_a_lone_quote_in_the_prose_before_an_object_begins_no_string() -> None:
@@ -382,3 +423,92 @@ async def test_a_second_answer_that_is_not_whole_ends_the_run_as_what_it_is(reas
     writer, model = agent("no json", Turn(text=OSLO, finish_reason=reason))
     _, result = await read_all(writer, output=City)
     assert (result.stop_reason, result.output, model.calls) == (reason, None, 2)
+
+
+# --- nulls where a strict provider makes the model write every key (A36)
+
+
+class Part(BaseModel):
+    label: str
+    weight: float = 1.0
+
+
+class Circle(BaseModel):
+    kind: Literal["circle"] = "circle"
+    size: int = 3
+
+
+class Square(BaseModel):
+    kind: Literal["square"] = "square"
+    side: int = 4
+
+
+class Drawing(BaseModel):
+    part: Part
+    shape: Circle | Square
+    parts: list[Part] = []
+    note: str | None = "kept"
+
+
+STRICT_DRAWING = (
+    '{"part": {"label": "a", "weight": null}, "shape": {"kind": "square", "side": null}, "parts": null, "note": null}'
+)
+
+
+async def test_a36_null_in_an_answer_counts_as_left_out_at_every_level() -> None:
+    writer, model = agent(STRICT_DRAWING)
+    _, result = await read_all(writer, output=Drawing)
+    assert result.output == Drawing(part=Part(label="a"), shape=Square(), note=None)
+    assert model.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "reply", "value"),
+    [
+        (list[Part], '{"result": [{"label": "a", "weight": null}]}', [Part(label="a")]),
+        (Part | None, '{"result": {"label": "a", "weight": null}}', Part(label="a")),
+        (Part | None, '{"result": null}', None),
+        (dict[str, Part], '{"x": {"label": "a", "weight": null}}', {"x": Part(label="a")}),
+        (Part, '{"label": "a", "weight": "2"}', Part(label="a", weight=2)),
+    ],
+)
+def test_a36_null_is_left_out_wherever_a_type_has_a_default(kind: Any, reply: str, value: Any) -> None:
+    assert output_type(kind, "test").read(reply) == value
+
+
+WRITTEN = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/A"}, "b": {"type": ["integer", "null"]}, "c": {"type": "boolean"}},
+    "required": ["a"],
+    "$defs": {"A": {"type": "object", "properties": {"n": {"type": "integer"}}, "additionalProperties": False}},
+}
+
+
+def test_a36_null_is_left_out_for_a_written_schema_too() -> None:
+    output = output_type(WRITTEN, "test")
+    assert output.read('{"a": {"n": null}, "b": null, "c": null}') == {"a": {}, "b": None}
+
+
+@pytest.mark.parametrize("reply", ['{"a": null}', '{"a": {"m": null}}'])
+def test_a36_null_for_a_required_or_unknown_key_of_an_answer_is_unusable(reply: str) -> None:
+    with pytest.raises(Unusable):
+        output_type(WRITTEN, "test").read(reply)
+
+
+@pytest.mark.parametrize("reference", ["#word", "#/prefixItems/1", "#/$defs/a~1b%20c"])
+def test_a_reference_may_be_an_anchor_or_any_pointer_into_the_schema(reference: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"x": {"$ref": reference}},
+        "prefixItems": [{}, {"type": "boolean"}],
+        "$defs": {"a/b c": {"type": "boolean", "$anchor": "word"}},
+    }
+    output = output_type(schema, "test")
+    assert output.read('{"x": "true"}') == {"x": True}
+
+
+@pytest.mark.parametrize("reference", ["#other", "#/prefixItems/2", "#/prefixItems/x", "#/type/a"])
+def test_a_reference_to_what_is_not_there_is_a_user_error(reference: str) -> None:
+    schema = {"type": "object", "prefixItems": [{}, {}], "properties": {"x": {"$ref": reference}}}
+    with pytest.raises(UserError, match="leads nowhere"):
+        output_type(schema, "test")

@@ -47,9 +47,9 @@ def test_behaves_as_recorded_or_as_a_rule_says(vector: Facts, backend: str) -> N
 @pytest.mark.parametrize("vector", [p for p in collected() if runs_an_agent(p.values[0])])
 def test_the_reckoning_explains_whatever_no_rule_departs_from(vector: Facts) -> None:
     recorded = recorded_facts(vector)
-    reckoned, claims = virtual_time.run(reckon, vector["given"], backend="asyncio")
-    free = [name for name in recorded if name not in claims]
-    assert {name: reckoned[name] for name in free} == {name: recorded[name] for name in free}
+    run = virtual_time.run(reckon, vector["given"], backend="asyncio")
+    free = [name for name in recorded if name not in run.claims]
+    assert {name: run.facts[name] for name in free} == {name: recorded[name] for name in free}
     assert unread(vector) == []
 
 
@@ -131,3 +131,30 @@ def test_a_wait_takes_no_time_and_is_as_long_as_given() -> None:
 
     for backend in virtual_time.BACKENDS:
         assert virtual_time.run(read_clock, backend=backend) == pytest.approx(86_400)
+
+
+FAILING: Facts = {
+    "name": "stream/own",
+    "kind": "stream",
+    "given": {"prompt": "go", "model_turns": [{"text": "half"}, {"error": {"type": "api_call_error", "status": 400}}]},
+    "expect": {"chunk_types": ["start", "step-start", "error", "step-finish", "finish"], "error": {"status": 400}},
+}
+
+
+def test_a_record_that_no_rule_explains_fails_also_where_a_rule_departs_from_it() -> None:
+    given = {**FAILING["given"], "model_turns": FAILING["given"]["model_turns"][1:]}
+    vector = {**FAILING, "given": given}
+    assert (run_vector(vector, "asyncio").ok, run_vector(vector, "asyncio").rule) == (True, "D36")
+    types = ["start", "step-start", "abort", "error", "step-finish", "finish"]
+    odd = {**vector, "expect": {**vector["expect"], "chunk_types": types}}
+    outcome = run_vector(odd, "asyncio")
+    assert outcome.ok is False
+    assert "no rule explains" in str(outcome.error)
+
+
+def test_unknown_notation_fails_also_where_a_failure_is_expected() -> None:
+    step = {"step": "generate_score", "mode": "function", "throws": {"type": "error", "mood": "bad"}}
+    given = {"scorer": {"id": "s"}, "run": {"output": "x"}, "steps": [step]}
+    outcome = run_vector({"name": "scorer_run/own", "kind": "scorer_run", "given": given, "expect": {}}, "asyncio")
+    assert outcome.ok is False
+    assert "unknown key 'mood'" in str(outcome.error)

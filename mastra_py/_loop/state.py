@@ -14,15 +14,13 @@ from mastra_py._loop.step import ModelCall
 from mastra_py._loop.structured import with_output
 from mastra_py.errors import TripWire
 from mastra_py.events import StopReason
-from mastra_py.messages import Message, ToolCallPart, ToolResultPart, last_user_text
+from mastra_py.messages import INTERRUPTED, Message, ToolCallPart, ToolResultPart, last_user_text
 from mastra_py.models.base import ModelRequest
 from mastra_py.options import RunSpec
 from mastra_py.processors.base import ProcessorContext
 from mastra_py.results import AgentResult, Attempt, StepResult
 from mastra_py.scoring import AgentRunInput, AgentRunOutput, Scorer, ScorerRun, ScorerVerdict, Verdict
 from mastra_py.tools import Tool, ToolContext
-
-INTERRUPTED = "interrupted: the run ended before this tool did"
 
 
 class RunState:

@@ -15,12 +15,12 @@ import anyio
 
 from mastra_py._loop.accumulate import Reply, ReplyFold
 from mastra_py._loop.callbacks import logger, resolve
-from mastra_py._loop.channel import Out
+from mastra_py._loop.channel import NullOut, Out
 from mastra_py._loop.faults import replaced_cancel
 from mastra_py._loop.ledger import Ledger
 from mastra_py._loop.processing import Pipeline, with_text
-from mastra_py.errors import MastraError, ModelError, StreamError, TripWire
-from mastra_py.events import ModelEvent, ModelFinished, OutputSuperseded, RetryScheduled, StopReason
+from mastra_py.errors import MastraError, ModelError, StreamError, TripWire, UserError
+from mastra_py.events import ModelEvent, ModelFinished, OutputSuperseded, ProfileLearned, RetryScheduled, StopReason
 from mastra_py.messages import Message
 from mastra_py.models._errors import wrap_exception
 from mastra_py.models.base import Model, ModelRequest, alternatives_of
@@ -34,6 +34,7 @@ CUT_OFF: dict[str, StopReason] = {"length": "length", "content_filter": "content
 class ModelCall:
     """A model call to be made: ``owner`` is the key of who makes it, e.g. ``agent:supervisor``.
 
+    ``model`` is the one of ``models``, those to be tried in order, that is asked now; the call begins with it.
     ``max_retries`` caps the retries of all processors together. ``attempts`` counts the requests sent for it, ``fold``
     is what the attempt under way has said, as the output processors leave it. ``shown`` says whether anything was shown
     and taken back because an attempt failed.
@@ -49,6 +50,7 @@ class ModelCall:
     run_id: str = ""
     request_context: Any = None
     pipeline: Pipeline | None = None
+    models: tuple[Model, ...] = ()
     attempts: int = 0
     asks: int = 1
     shown: bool = False
@@ -68,9 +70,10 @@ async def model_step(call: ModelCall, out: Out) -> Reply:
         call.pipeline.at(call.step, call.attempts + 1)
         request = await call.pipeline.request(request)
     call.shown = False
-    first, *others = alternatives_of(call.model)
-    call.model = first
-    for following in others:
+    if not call.models:
+        call.models = alternatives_of(call.model)
+        call.model = call.models[0]
+    for following in call.models[call.models.index(call.model) + 1 :]:
         try:
             return await _with_retries(call, request, out)
         except ModelError as exc:
@@ -85,12 +88,18 @@ async def model_step(call: ModelCall, out: Out) -> Reply:
 
 async def _with_retries(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
     retries = 0
+    learned: set[str] = set()
     while True:
         try:
             return await _attempt(call, request, out)
         except ModelError as exc:
             if replaced_cancel(exc):
                 raise
+            # What a model lacks is learned once. A refusal comes before any output: there is nothing to take back.
+            if exc.learned is not None and exc.learned not in learned and not call.fold.shown:
+                learned.add(exc.learned)
+                await _tell_learned(call, exc, exc.learned, out)
+                continue
             retry = await _after_failure(call, request, exc, retries, out)
             if retry is None:
                 raise
@@ -99,6 +108,12 @@ async def _with_retries(call: ModelCall, request: ModelRequest, out: Out) -> Rep
         if retry.append:
             request = _with_messages(request, retry.append)
             call.request = _with_messages(call.request, retry.append)  # a re-ask belongs to the same step
+
+
+async def _tell_learned(call: ModelCall, error: ModelError, lacks: str, out: Out) -> None:
+    event = ProfileLearned(attempt=call.attempts, model=call.model.id, lacks=lacks, error=error, step=call.step)
+    await out.emit(event)
+    await out.drained()
 
 
 def _with_messages(request: ModelRequest, messages: Sequence[Message]) -> ModelRequest:
@@ -133,7 +148,7 @@ async def take_back(call: ModelCall, out: Out, cause: Literal["provider-error", 
     shown = call.fold.shown
     call.fold = ReplyFold()
     if shown:
-        call.shown = call.shown or cause == "provider-error"
+        call.shown = call.shown or (cause == "provider-error" and not isinstance(out, NullOut))
         out.retract()
         await out.emit(OutputSuperseded(attempt=call.attempts, cause=cause, step=call.step))
         await out.drained()  # only then is it known whether a reader of live text has seen any
@@ -253,9 +268,10 @@ async def _ask(call: ModelCall, ctx: ApiErrorContext) -> Retry | None:
     for processor in call.error_processors:
         try:
             retry = _read_retry(await resolve(processor.process_api_error(ctx)))
-        except MastraError as exc:
-            if isinstance(exc, TripWire) and exc.processor_id is None:
-                exc.processor_id = processor.id
+        except TripWire as exc:
+            exc.processor_id = exc.processor_id or processor.id
+            raise
+        except UserError:
             raise
         except Exception as exc:
             if replaced_cancel(exc):

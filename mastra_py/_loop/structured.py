@@ -7,7 +7,6 @@ processors, and it belongs to its step.
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias
 
@@ -18,7 +17,8 @@ from mastra_py._loop.channel import Out
 from mastra_py._loop.step import CUT_OFF, ModelCall, model_step, take_back
 from mastra_py._output import OutputFormat, OutputType, Reader
 from mastra_py._reply_json import Unusable
-from mastra_py.messages import Message, TextPart
+from mastra_py.messages import Message
+from mastra_py.models._output_words import in_prompt, in_system
 from mastra_py.models.base import Model, ModelRequest
 
 T = TypeVar("T")
@@ -90,24 +90,8 @@ async def ask_again(call: ModelCall, reply: Reply, complaint: str, out: Out) -> 
     return await model_step(call, out)
 
 
-def output_words(output: OutputFormat) -> str:
-    """Return the words that tell a model the form of its reply."""
-    schema = json.dumps(output.schema, ensure_ascii=False)
-    return f"Answer with one JSON object that fits this JSON Schema, and with nothing else:\n{schema}"
-
-
 def with_output(request: ModelRequest, output: OutputFormat, model: Model, how: JsonPromptInjection) -> ModelRequest:
     """Return the request with the form of the reply in it, natively or in words."""
     if how is False or (how == "auto" and model.profile.native_output):
-        return dataclasses.replace(request, output=output)
-    words = output_words(output)
-    if how in {True, "system"}:
-        return dataclasses.replace(request, system=f"{request.system}\n\n{words}" if request.system else words)
-    for index in range(len(request.messages) - 1, -1, -1):
-        message = request.messages[index]
-        if message.role == "user":
-            said = [part for part in message.parts if type(part) is not TextPart or part.text]
-            told = Message("user", (*said, TextPart(words)))
-            messages = (*request.messages[:index], told, *request.messages[index + 1 :])
-            return dataclasses.replace(request, messages=messages)
-    return dataclasses.replace(request, messages=(*request.messages, Message("user", words)))
+        return dataclasses.replace(request, output=output, native_output=how is False)
+    return in_system(request, output) if how in {True, "system"} else in_prompt(request, output)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from mastra_py.models.anthropic import AnthropicModel
-from mastra_py.models.base import Model, ModelProfile, ModelRequest, ModelSettings
+from mastra_py.models.base import Model, ModelRequest
 from mastra_py.models.fallback import FallbackModel
 from mastra_py.models.openai_chat import OpenAIChatModel
+from mastra_py.models.openai_responses import OpenAIResponsesModel
+from mastra_py.models.profile import ModelProfile
+from mastra_py.models.settings import ModelSettings
 
 __all__ = [
     "AnthropicModel",
@@ -15,4 +18,5 @@ __all__ = [
     "ModelRequest",
     "ModelSettings",
     "OpenAIChatModel",
+    "OpenAIResponsesModel",
 ]

@@ -1,14 +1,13 @@
 """A conversation as Anthropic's Messages API wants it: turns of user and assistant made of blocks. Pure.
 
-That API is strict: it refuses empty texts, ids and names that other providers allow, and results of tools that do not
-follow their calls at once.
+That API is strict: it refuses empty texts, and ids and names that other providers allow. The conversation has been
+repaired before: results follow their calls at once.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -26,14 +25,9 @@ from mastra_py.messages import (
     ToolCallPart,
     ToolResultPart,
 )
+from mastra_py.models._wire_names import wire_id, wire_name
 
 _Block: TypeAlias = dict[str, Any]
-
-_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
-"""What ids and names of calls may not have in them."""
-
-_MAPPED = re.compile(r"_[0-9a-f]{16}\Z")
-"""The end of an id that :func:`_wire_id` has made."""
 
 _DATA_URL = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.*)", re.DOTALL)
 
@@ -44,7 +38,7 @@ _NOTHING_SAID = "The tool failed and gave no reason."
 """Content of an error result without text, which this wire refuses."""
 
 
-def turns_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def turns_of(messages: Sequence[Message], server: str) -> list[dict[str, Any]]:
     """Return the turns of user and assistant: they alternate, the user begins, and none is empty.
 
     Raises:
@@ -52,7 +46,7 @@ def turns_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
-        blocks = _BLOCKS[message.role](message)
+        blocks = _BLOCKS[message.role](message, server)
         if not blocks:
             continue
         role = "assistant" if message.role == "assistant" else "user"
@@ -65,28 +59,14 @@ def turns_of(messages: Sequence[Message]) -> list[dict[str, Any]]:
         raise UserError(msg)
     if turns[0]["role"] == "assistant":
         turns.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
-    calls: list[str] = []
-    for turn in turns:
-        if turn["role"] == "assistant":
-            calls = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
-        else:
-            turn["content"] = _results_first(turn["content"], calls)
     return turns
 
 
-def _results_first(blocks: list[_Block], calls: list[str]) -> list[_Block]:
-    """Return the blocks of a user turn with the results of the calls before it in front, in the order of the calls."""
-    place = {call_id: n for n, call_id in enumerate(calls)}
-    results = [block for block in blocks if block["type"] == "tool_result"]
-    results.sort(key=lambda block: place.get(block["tool_use_id"], len(place)))
-    return [*results, *(block for block in blocks if block["type"] != "tool_result")]
-
-
-def _nothing(_message: Message) -> list[_Block]:
+def _nothing(_message: Message, _server: str) -> list[_Block]:
     return []
 
 
-def _user(message: Message) -> list[_Block]:
+def _user(message: Message, _server: str) -> list[_Block]:
     return [block for block in map(_user_block, message.parts) if block]
 
 
@@ -139,36 +119,45 @@ def _decoded(data: str) -> str:
         raise UserError(msg) from exc
 
 
-def _assistant(message: Message) -> list[_Block]:
-    blocks = [block for block in map(_assistant_block, message.parts) if block]
+def _assistant(message: Message, server: str) -> list[_Block]:
+    blocks = [block for block in (_assistant_block(part, server) for part in message.parts) if block]
     # Thinking that nothing follows is refused, and of no use: what it led to is not there.
     while blocks and blocks[-1]["type"].endswith("thinking"):
         blocks.pop()
     return blocks
 
 
-def _assistant_block(part: Part) -> _Block | None:
+def _assistant_block(part: Part, server: str) -> _Block | None:
     match part:
         case TextPart(text=text):
             return _text(text)
-        case ReasoningPart(provider="anthropic", metadata={"redacted": data}):
-            return {"type": "redacted_thinking", "data": data}
-        case ReasoningPart(provider="anthropic", metadata={"signature": signature}):
-            return {"type": "thinking", "thinking": part.text, "signature": signature}
+        case ReasoningPart(provider="anthropic", metadata=dict() as metadata) if (
+            metadata.get("server", server) == server
+        ):
+            return _thinking(part.text, metadata)
         case ToolCallPart():
             # Arguments that were no JSON object go back as the `{}` that `args` then is.
-            name = _UNFIT.sub("_", part.tool_name)  # one that a model of another provider made up
-            return {"type": "tool_use", "id": _wire_id(part.tool_call_id), "name": name, "input": part.args}
+            name = wire_name(part.tool_name)  # one that a model of another provider made up
+            return {"type": "tool_use", "id": wire_id(part.tool_call_id), "name": name, "input": part.args}
         case _:
             return None
 
 
-def _tool_results(message: Message) -> list[_Block]:
+def _thinking(text: str, metadata: Mapping[str, Any]) -> _Block | None:
+    """Return thinking as its server wants it back, byte for byte; ``None`` where it has not signed it."""
+    if "redacted" in metadata:
+        return {"type": "redacted_thinking", "data": metadata["redacted"]}
+    if "signature" in metadata:
+        return {"type": "thinking", "thinking": text, "signature": metadata["signature"]}
+    return None
+
+
+def _tool_results(message: Message, _server: str) -> list[_Block]:
     return [_tool_result(result) for result in message.tool_results]
 
 
 def _tool_result(part: ToolResultPart) -> _Block:
-    block: _Block = {"type": "tool_result", "tool_use_id": _wire_id(part.tool_call_id)}
+    block: _Block = {"type": "tool_result", "tool_use_id": wire_id(part.tool_call_id)}
     content = part.result if isinstance(part.result, str) else _json(part.result)
     if content.strip():
         block["content"] = content
@@ -179,23 +168,12 @@ def _tool_result(part: ToolResultPart) -> _Block:
     return block
 
 
-_BLOCKS: Mapping[str, Callable[[Message], list[_Block]]] = {
+_BLOCKS: Mapping[str, Callable[[Message, str], list[_Block]]] = {
     "system": _nothing,  # it belongs to the system prompt: older models know no other place for it
     "user": _user,
     "assistant": _assistant,
     "tool": _tool_results,
 }
-
-
-def _wire_id(call_id: str) -> str:
-    """Return a call's id as this wire takes it; what is no such id is told apart by a digest of it.
-
-    An id that looks like one of these gets a digest too, or else it could be taken for the id that it looks like.
-    """
-    clean = _UNFIT.sub("_", call_id)
-    if clean == call_id and clean and not _MAPPED.search(clean):
-        return clean
-    return f"{clean}_{hashlib.sha256(call_id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
 
 
 def _json(value: object) -> str:

@@ -13,13 +13,24 @@ from typing import Any
 from mastra_py.errors import StreamError, UserError
 from mastra_py.events import FinishReason, ModelEvent
 from mastra_py.models._anthropic_schema import closed_schema
+from mastra_py.models._anthropic_settings import mark_for_cache, max_tokens, thinking
 from mastra_py.models._anthropic_turns import turns_of
 from mastra_py.models._errors import model_error
+from mastra_py.models._output_words import output_words
 from mastra_py.models._reducer import ReplyReducer
-from mastra_py.models.base import ModelProfile, ModelRequest, ToolChoice
+from mastra_py.models.base import ModelRequest, ToolChoice
+from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
 
 PROVIDER = "anthropic"
+
+SETTINGS = frozenset(
+    {
+        *("temperature", "top_p", "top_k", "max_output_tokens", "stop", "parallel_tool_calls"),
+        *("reasoning_effort", "thinking_budget", "service_tier", "cache_prompt"),
+    }
+)
+"""Settings that this wire has a place for."""
 
 _STOP_REASONS: Mapping[str, FinishReason] = {
     "end_turn": "stop",
@@ -34,40 +45,46 @@ _INPUT_TOKENS = ("input_tokens", "cache_read_input_tokens", "cache_creation_inpu
 """Each is counted apart on this wire; together they are the input."""
 
 
-def encode(request: ModelRequest, *, model: str, profile: ModelProfile) -> dict[str, Any]:
+def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]:
     """Return the body of the request.
+
+    ``server`` is the base URL that it goes to: thinking goes back only to the server that has signed it.
 
     Raises:
         UserError: something in the request has no place on this wire.
     """
     settings = request.settings
-    limit = settings.max_output_tokens
+    turns = turns_of(request.messages, server)
     body: dict[str, Any] = {
         "model": model,
-        "max_tokens": profile.default_max_tokens if limit is None else limit,
-        "messages": turns_of(request.messages),
+        "max_tokens": max_tokens(settings, profile),
+        "messages": turns,
         "stream": True,
+        **thinking(settings, profile, turns, forced=request.tool_choice not in {"auto", "none"}),
     }
-    system = [request.system or "", *(message.text for message in request.messages if message.role == "system")]
+    system = [request.system or ""]
     if request.output is not None:
         schema = closed_schema(request.output.schema)
         if schema is None:
-            words = json.dumps(request.output.schema, ensure_ascii=False)
-            system.append(f"Answer with one JSON object that fits this JSON Schema, and with nothing else:\n{words}")
+            system.append(output_words(request.output))
         else:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
+            body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
     if told := "\n\n".join(text for text in system if text.strip()):
         body["system"] = told
     if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
-        if request.tool_choice != "auto":
-            body["tool_choice"] = _tool_choice(request.tool_choice, request.tools)
+        body["tools"] = [_tool(tool, strict=profile.strict) for tool in request.tools]
+        if choice := _tool_choice(request.tool_choice, request.tools, settings.parallel_tool_calls):
+            body["tool_choice"] = choice
     wanted: dict[str, Any] = {
         "temperature": settings.temperature,
         "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "service_tier": settings.service_tier,
         "stop_sequences": list(settings.stop) if settings.stop is not None else None,
     }
     body.update({name: value for name, value in wanted.items() if value is not None})
+    if settings.cache_prompt:
+        mark_for_cache(body, "1h" if settings.cache_prompt == "1h" else "5m")
     for name, value in (settings.extra_body or {}).items():
         own = body.get(name)
         # "output_config" holds the effort beside the format: one must not take the other's place.
@@ -75,32 +92,39 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile) -> dict[
     return body
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
+def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
     encoded: dict[str, Any] = {"name": tool.name, "input_schema": tool.parameters}
+    if strict and (closed := closed_schema(tool.parameters)) is not None:
+        encoded |= {"input_schema": closed, "strict": True}
     if tool.description:
         encoded["description"] = tool.description
     return encoded
 
 
-def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> dict[str, Any]:
+def _tool_choice(choice: ToolChoice, tools: Sequence[Tool], parallel: bool | None) -> dict[str, Any] | None:  # noqa: FBT001 -- a setting
     if choice == "none":
         return {"type": "none"}
+    one_at_a_time = {} if parallel is None else {"disable_parallel_tool_use": not parallel}
+    if choice == "auto":
+        return {"type": "auto", **one_at_a_time} if one_at_a_time else None
     if choice == "required":
-        return {"type": "any"}
+        return {"type": "any", **one_at_a_time}
     names = [tool.name for tool in tools]
     if choice not in names:
         msg = f"tool_choice {choice!r} is no tool of this request; there are: {', '.join(names)}"
         raise UserError(msg)
-    return {"type": "tool", "name": choice}
+    return {"type": "tool", "name": choice, **one_at_a_time}
 
 
 class MessagesDecoder:
     """Reads the events of one reply."""
 
-    __slots__ = ("_ignored", "_input", "_reducer")
+    __slots__ = ("_ignored", "_input", "_reducer", "_server")
 
-    def __init__(self, reducer: ReplyReducer) -> None:
+    def __init__(self, reducer: ReplyReducer, *, server: str) -> None:
+        """Decode for ``reducer``; thinking is marked as that of ``server``."""
         self._reducer = reducer
+        self._server = server
         self._ignored: set[Any] = set()  # indexes of blocks whose deltas are not read
         self._input: dict[str, int] = {}
 
@@ -161,9 +185,12 @@ class MessagesDecoder:
             case "text":
                 return [*reducer.end_block(), *reducer.text(block.get("text") or "")]
             case "thinking":
-                return [*reducer.end_block(), *reducer.reasoning(block.get("thinking") or "", _signed(block))]
+                return [*reducer.end_block(), *reducer.reasoning(block.get("thinking") or "", self._signed(block))]
             case "redacted_thinking":
-                return [*reducer.end_block(), *reducer.reasoning("", {"redacted": block["data"]})]
+                return [
+                    *reducer.end_block(),
+                    *reducer.reasoning("", {"redacted": block["data"], "server": self._server}),
+                ]
             case "tool_use":
                 # Anthropic itself sends an empty input here and the real one in deltas.
                 whole = json.dumps(block["input"]) if block.get("input") else None
@@ -189,7 +216,7 @@ class MessagesDecoder:
             case "thinking_delta":
                 return self._reducer.reasoning(delta["thinking"])
             case "signature_delta":
-                return self._reducer.reasoning("", _signed(delta))
+                return self._reducer.reasoning("", self._signed(delta))
             case _:
                 return []
 
@@ -203,6 +230,5 @@ class MessagesDecoder:
             reasoning_tokens=details.get("thinking_tokens"),
         )
 
-
-def _signed(block: dict[str, Any]) -> dict[str, Any] | None:
-    return {"signature": block["signature"]} if block.get("signature") else None
+    def _signed(self, block: dict[str, Any]) -> dict[str, Any] | None:
+        return {"signature": block["signature"], "server": self._server} if block.get("signature") else None

@@ -8,7 +8,7 @@ The SDKs and their HTTP library are imported here and on first use only: they ta
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
 from functools import cache
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -16,8 +16,16 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import anyio
 from anyio.lowlevel import RunVar
 
+from mastra_py.models._redact import is_secret_name
+
 CLOSE_SECONDS = 1.0
 """How long closing the connections may hold up the end of a run."""
+
+
+MAX_ERROR_BYTES = 256 * 1024
+"""How much is read of the body of a response that is no success."""
+
+_MAX_COMPRESSED_BYTES = 64 * 1024  # of such a body; unpacked it may be a thousand times that
 
 
 class SDKClient(Protocol):
@@ -64,7 +72,7 @@ def openai_client(base_url: str | None, api_key: str) -> SDKClient:
 
     def make() -> SDKClient:
         sdk = openai_sdk()
-        http_client = sdk.DefaultAsyncHttpx2Client(verify=_ssl_context())
+        http_client = sdk.DefaultAsyncHttpx2Client(verify=_ssl_context(), event_hooks=_hooks())
         return sdk.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
     return cached_client(("openai", base_url, api_key), make)
@@ -75,7 +83,7 @@ def anthropic_client(base_url: str, api_key: str) -> SDKClient:
 
     def make() -> SDKClient:
         sdk = anthropic_sdk()
-        http_client = sdk.DefaultAsyncHttpxClient(verify=_ssl_context())
+        http_client = sdk.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=_hooks())
         return sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
 
     return cached_client(("anthropic", base_url, api_key), make)
@@ -118,3 +126,69 @@ async def _close_at_end(clients: _Clients) -> AsyncGenerator[None]:
 def _ssl_context() -> Any:
     # 17 ms each: one for the process is enough, and threads may share it.
     return http_library().create_ssl_context()
+
+
+async def unwind(chunks: AsyncIterator[bytes], failures: tuple[type[Exception], ...]) -> None:
+    """End the reading of a body in its middle.
+
+    Closing the outermost of the HTTP library's generators leaves the inner ones to the garbage collector, about which
+    trio warns. Resumed in a cancelled scope, they all unwind at the innermost one's next await.
+    """
+    with anyio.CancelScope(shield=True) as scope:
+        scope.cancel()
+        try:
+            async for _ in chunks:
+                pass
+        except failures:
+            pass  # nobody is left who wants to know
+
+
+def _hooks() -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
+    return {"response": [_bound_error_body, _keep_secrets_at_home]}
+
+
+async def _bound_error_body(response: Any) -> None:
+    """Cut off what is no reply: the SDKs read the bodies of errors whole, whatever their size is."""
+    if response.status_code >= 300:
+        size = _MAX_COMPRESSED_BYTES if "content-encoding" in response.headers else MAX_ERROR_BYTES
+        response.stream = _cut_stream()(response.stream, size)
+
+
+async def _keep_secrets_at_home(response: Any) -> None:
+    """Take the credentials off a request that is redirected to another server: the library knows one header of them."""
+    if not response.has_redirect_location:
+        return
+    here = response.request.url
+    there = here.join(response.headers["location"])
+    upgraded = (here.scheme, there.scheme) == ("http", "https") and (here.port, there.port) == (None, None)
+    if here.host == there.host and (upgraded or (here.scheme, here.port) == (there.scheme, there.port)):
+        return
+    for name in [name for name in response.request.headers if is_secret_name(name)]:
+        del response.request.headers[name]
+
+
+@cache
+def _cut_stream() -> Any:
+    http = http_library()
+
+    class CutStream(http.AsyncByteStream):
+        """The beginning of a stream."""
+
+        def __init__(self, stream: Any, size: int) -> None:
+            self._stream = stream
+            self._size = size
+
+        async def __aiter__(self) -> AsyncGenerator[bytes]:
+            left = self._size
+            pieces: AsyncIterator[bytes] = self._stream.__aiter__()
+            async for piece in pieces:
+                yield piece[:left]
+                left -= len(piece)
+                if left <= 0:
+                    await unwind(pieces, (http.HTTPError, OSError))
+                    return
+
+        async def aclose(self) -> None:
+            await self._stream.aclose()
+
+    return CutStream

@@ -1,7 +1,8 @@
 """What kind of failure it is: from a provider's words, or from any exception, to a :class:`ModelError`.
 
-A provider names its failures by a code, a type, a status, and a text, and each of them may be missing. They are asked
-in this order; codes and types that are shared by many kinds of failure ("invalid_request_error") only after the status.
+A provider names its failures by a code, a type, a status, and a text, and each of them may be missing or shared by many
+kinds of failure. They are asked in this order: codes and types that mean one thing whatever the status is; texts, where
+the status leaves it open; codes and types that name a whole field; the status; and last the most general words.
 """
 
 from __future__ import annotations
@@ -26,34 +27,119 @@ from mastra_py.errors import (
     RequestError,
     ServerError,
 )
+from mastra_py.models._error_body import HTTP_STATUS, read_error_body, retry_delay, text_of
+from mastra_py.models._redact import Redactor, clean_exception, secrets_in
 
 _Kinds: TypeAlias = tuple[tuple[re.Pattern[str], type[ModelError]], ...]
 
 _BY_CODE: _Kinds = (
-    (re.compile(r"quota|billing|spend_limit|insufficient_(credit|balance|funds)|credit_balance"), QuotaError),
-    (re.compile(r"context_length|context_size|context_window"), ContextLengthError),
-    (re.compile(r"content_policy|content_filter|policy_violation|moderation|data_inspection"), ContentError),
-    (re.compile(r"overloaded|slow_down"), OverloadedError),
-    (re.compile(r"rate_limit|too_many_requests"), RateLimitError),
+    # Some call the limit of a minute a quota.
+    (re.compile(r"throttl|(token|request|rate)_?quota|too_many_tokens|rate_limit_quota"), RateLimitError),
+    (
+        re.compile(
+            r"quota|billing|spend_limit|budget_exceeded|exceeded_?budget|insufficient_(credit|balance|funds)|credit_balance|arrearage|overdue"
+            r"|payment_required|usage_limit|blocked_api_access|out_of_credits",
+        ),
+        QuotaError,
+    ),
+    (
+        re.compile(r"context_length|context_size|context_window|tokens_limit_reached|max_prompt_tokens"),
+        ContextLengthError,
+    ),
+    (
+        re.compile(
+            r"content_policy|content_filter|content_management|policy_violation|moderation|data_inspection"
+            r"|responsible_ai|sensitive_words|prohibited_content|^safety",
+        ),
+        ContentError,
+    ),
+    (re.compile(r"overloaded|slow_down|capacity|(system|server)_(is_)?busy"), OverloadedError),
+    (
+        re.compile(
+            r"rate_limit|too_many_requests|^resource_exhausted$|limit_requests|request_limit_exceeded|queue_exceeded"
+        ),
+        RateLimitError,
+    ),
     (re.compile(r"timeout|timed_out|deadline_exceeded"), ModelTimeoutError),
-    (re.compile(r"server_error|internal_error|unavailable|bad_gateway"), ServerError),
-    (re.compile(r"api_key|authentication|unauthori[sz]ed|permission|access_denied|forbidden"), AuthError),
 )
 """Codes and types, in lower case with underscores, that say what failed whatever the status is."""
 
-_BY_MESSAGE: _Kinds = (
+_OPEN = frozenset({None, 200, 400, 413, 422, 500})
+"""Statuses that leave it open what failed; 500 is what small servers answer to everything."""
+
+_BY_MESSAGE: tuple[tuple[frozenset[int | None], re.Pattern[str], type[ModelError]], ...] = (
     (
+        _OPEN | {402, 403, 429},
         re.compile(
-            r"maximum context length|context (length|limit|window)|available context size|prompt is too long"
-            r"|input is too long|reduce the length|maximum number of tokens",
+            r"credit balance is too low|insufficient (balance|credits?|funds)|out of credits"
+            r"|have any credits|used all available credits|credits? (are|is|has been|have been) (depleted|exhausted)"
+            r"|credits? expired|requires more credits|monthly (included credits|spending limit)|api usage limits"
+            r"|budget has been exceeded|exceeded ?budget|over budget|call volume quota|余额不足"
+            # Google says the same of the limit of a minute, and has a link of its own in it.
+            r"|exceeded your current quota(?!.*(ai\.google|resource_exhausted|googleapis|retry in))",
+            re.DOTALL,
+        ),
+        QuotaError,
+    ),
+    (
+        _OPEN,
+        # What states that something is too long for the context; not what only mentions one.
+        re.compile(
+            r"maximum (context|prompt) length (is|of) [\d,]+|longer than the maximum model length"
+            r"|(exceed|longer than|larger than|greater than|overflow)[^.\n]{0,80}context[ _](length|limit|window|size)"
+            r"|context[ _](length|limit|window|size)( has been| was| is)? exceed|contextwindowexceeded"
+            r"|tokens when (the )?context (the )?overflows"
+            r"|prompt (is )?too (long|large)|input is too long|too large for model with"
+            r"|reduce the length of (the|your) (messages|prompt|input)|exceeded model token limit|token limit exceeded"
+            r"|input token count[^.\n]{0,40}exceed|range of input length should be|max_new_tokens`? must be <="
+            r"|too many (input |prompt )?tokens(?!.*wait)",
         ),
         ContextLengthError,
     ),
-    (re.compile(r"credit balance is too low|insufficient (balance|credits?|funds)"), QuotaError),
+    (
+        _OPEN | {403},
+        re.compile(
+            r"content (management|filtering|filter|usage) policy|violat\w+ [^.\n]{0,60}polic|content exists risk"
+            r"|requires moderation|flagged (as|by|for)|was flagged|rejected by [^.\n]{0,20}safety system"
+            r"|contentpolicyviolation|blocked by [^.\n]{0,30}(safety|content)",
+        ),
+        ContentError,
+    ),
+    (
+        _OPEN - {400, 413, 422} | {429, 502, 503},
+        re.compile(r"overloaded|too busy|server busy|no capacity|at capacity|capacity exceeded|high (demand|traffic)"),
+        OverloadedError,
+    ),
+    (
+        _OPEN - {500},
+        re.compile(
+            r"(incorrect|invalid|expired|missing) (x-)?api[ -]?key|api key (is )?(not valid|invalid|expired|missing)"
+            r"|organization has been (disabled|restricted)|no auth credentials|invalid bearer token",
+        ),
+        AuthError,
+    ),
+    (frozenset({None, 200}), re.compile(r"rate[ -]?limit(ed)?|too many requests"), RateLimitError),
+    (frozenset({None, 200}), re.compile(r"\btimed? ?out\b"), ModelTimeoutError),
 )
-"""Texts, in lower case, of servers without a code for it. Asked only where the status is none or of a bad request."""
+"""Texts, in lower case, of servers without a code for it, each with the statuses that it counts for."""
 
-_BAD_REQUEST = frozenset({None, 400, 413, 422})
+_BY_FIELD: _Kinds = (
+    (
+        re.compile(
+            r"server_error|internal_error|internal_server|^internal$|unavailable|bad_gateway|not_ready|model_error"
+            r"|stream_error",
+        ),
+        ServerError,
+    ),
+    (
+        re.compile(
+            r"api_key|authentication|unauthori[sz]ed|unauthenticated|permission|access_denied|forbidden|auth_error"
+            r"|(invalid|expired|bearer)_token|token_not_found|unrecognized_client|organization_restricted|deactivated",
+        ),
+        AuthError,
+    ),
+)
+"""Codes and types that name the field in which it failed."""
 
 _BY_STATUS: Mapping[int, type[ModelError]] = {
     401: AuthError,
@@ -61,15 +147,30 @@ _BY_STATUS: Mapping[int, type[ModelError]] = {
     403: AuthError,
     408: ModelTimeoutError,
     409: ServerError,  # a conflict inside the provider; it marks it as passing
+    424: ServerError,  # what it depends on has failed
+    425: ServerError,
     429: RateLimitError,
+    498: OverloadedError,  # of Groq: no room for requests without a reservation
+    504: ModelTimeoutError,
+    522: ModelTimeoutError,
+    524: ModelTimeoutError,
     529: OverloadedError,
 }
 
 _BY_GENERAL_CODE: _Kinds = (
-    (re.compile(r"invalid|bad_request|not_found|unsupported|too_large"), RequestError),
+    (re.compile(r"invalid|bad_request|not_found|unsupported|too_large|does_not_exist"), RequestError),
     (re.compile(r"api_error"), ServerError),
 )
 """Codes and types that many failures share: asked last, where there is no status."""
+
+_REQUEST_IDS = (
+    *("x-request-id", "request-id", "x-amzn-requestid", "x-amzn-request-id", "apim-request-id", "x-ms-request-id"),
+    *("x-goog-request-id", "mistral-correlation-id", "x-kong-request-id", "x-ds-trace-id", "msh-request-id"),
+    *("x-dashscope-request-id", "nvcf-reqid", "x-litellm-call-id", "x-generation-id", "cf-ray"),
+)
+"""The headers in which providers send their id of a request; that of the network before them comes last."""
+
+_TOO_LARGE = re.compile(r"request too large|request would exceed .* limit .* by itself")
 
 _CONNECTION_CODE = re.compile(r"ECONN\w+|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN")
 
@@ -93,50 +194,34 @@ def model_error(  # noqa: PLR0913 -- one argument a fact, all by keyword
     says that it is not.
     """
     said = read_error_body(body)
-    code_text = _text(code) or said.get("code")
-    type_text = error_type or said.get("type")
-    text = message or said.get("message") or ""
     headers = {name.lower(): value for name, value in headers.items()} if headers else {}
+    code_text = text_of(code) or said.get("code")
+    type_text = error_type or said.get("type") or headers.get("x-amzn-errortype", "").partition(":")[0] or None
+    text = message or said.get("message") or ""
     if code_text == str(status):
         code_text = None  # it says nothing new, and the type may
-    as_status = int(code_text) if status is None and code_text and re.fullmatch(r"[1-5]\d\d", code_text) else status
+    as_status = int(code_text) if status is None and code_text and HTTP_STATUS.fullmatch(code_text) else status
     kind = _kind(as_status, code_text, type_text, text)
+    # A request that alone is beyond the limit of a minute never gets through.
+    in_vain = kind is RateLimitError and (status == 413 or _TOO_LARGE.search(text.lower()) is not None)
+    retry_after = parse_retry_after(headers, datetime.now(UTC))
     return kind(
         text or _describe(body, status),
         provider=provider,
         model=model,
         status=status,
         code=code_text or type_text,
-        request_id=request_id or headers.get("x-request-id") or headers.get("request-id"),
-        retryable=False if headers.get("x-should-retry") == "false" else None,
-        retry_after=parse_retry_after(headers, datetime.now(UTC)),
+        request_id=request_id or request_id_of(headers) or said.get("request_id"),
+        retryable=False if in_vain or headers.get("x-should-retry") == "false" else None,
+        retry_after=retry_delay(body) if retry_after is None else retry_after,
         headers=headers,
         body=body,
     )
 
 
-def read_error_body(body: object) -> dict[str, str]:
-    """Return what an error body says, as far as it does: ``code``, ``type`` and ``message``.
-
-    Known are ``{"error": {...}}``, ``{"error": "text"}``, ``{"message": ...}``, ``{"detail": ...}``, plain text; a code
-    may stand in the error's ``details``.
-    """
-    if isinstance(body, str):
-        return {"message": body} if body else {}
-    if not isinstance(body, Mapping):
-        return {}
-    fields: dict[str, object] = dict(body)  # pyright: ignore[reportUnknownArgumentType] -- any JSON object
-    inner = fields.get("error")
-    if isinstance(inner, Mapping):
-        fields = dict(inner)  # pyright: ignore[reportUnknownArgumentType] -- any JSON object
-    elif isinstance(inner, str):
-        fields = {"message": inner, **fields}
-    said = {name: _text(fields.get(name)) for name in ("code", "type", "message")}
-    said["message"] = said["message"] or _text(fields.get("detail"))
-    details = fields.get("details")
-    if isinstance(details, Mapping):
-        said["code"] = said["code"] or _text(details.get("error_code"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType] -- any JSON object
-    return {name: text for name, text in said.items() if text}
+def request_id_of(headers: Mapping[str, str]) -> str | None:
+    """Return the provider's id of the request, from the headers of its response; their names in lower case."""
+    return next((value for name in _REQUEST_IDS if (value := headers.get(name))), None)
 
 
 def wrap_exception(exc: Exception, provider: str, model: str) -> ModelError:
@@ -144,11 +229,13 @@ def wrap_exception(exc: Exception, provider: str, model: str) -> ModelError:
 
     For exceptions of a model that are no errors of this package. Read are the attributes ``status``, ``status_code``,
     ``code``, ``headers`` and ``is_retryable``; what does not say that it is retryable is not marked as such, except
-    connection errors and timeouts.
+    connection errors and timeouts. What looks like a secret is taken out of it, and out of ``exc`` itself.
     """
     if isinstance(exc, ModelError):
         return exc
-    code = _text(getattr(exc, "code", None))
+    redactor = Redactor(secrets_in(exc))
+    clean_exception(exc, redactor)
+    code = text_of(getattr(exc, "code", None))
     headers = _headers(getattr(exc, "headers", None))
     retryable = getattr(exc, "is_retryable", None)
     kind: type[ModelError] = ModelError
@@ -164,23 +251,24 @@ def wrap_exception(exc: Exception, provider: str, model: str) -> ModelError:
         code=code,
         retryable=retryable if isinstance(retryable, bool) else None,
         retry_after=parse_retry_after(headers, datetime.now(UTC)),
-        headers=headers,
+        headers=redactor.headers(headers),
     )
     error.__cause__ = exc
     return error
 
 
 def _kind(status: int | None, code: str | None, error_type: str | None, message: str) -> type[ModelError]:
-    for text in (code, error_type):
-        if text and (kind := _look_up(_BY_CODE, _snake_case(text))):
+    words = [_snake_case(text) for text in (code, error_type) if text]
+    if kind := _look_up(_BY_CODE, words):
+        return kind
+    text = message.lower()
+    for statuses, pattern, kind in _BY_MESSAGE:
+        if status in statuses and pattern.search(text):
             return kind
-    if status in _BAD_REQUEST and (kind := _look_up(_BY_MESSAGE, message.lower())):
+    if kind := _look_up(_BY_FIELD, words):
         return kind
     if status is None:
-        for text in (code, error_type):
-            if text and (kind := _look_up(_BY_GENERAL_CODE, _snake_case(text))):
-                return kind
-        return ModelError
+        return _look_up(_BY_GENERAL_CODE, words) or ModelError
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status >= 500:
@@ -188,8 +276,8 @@ def _kind(status: int | None, code: str | None, error_type: str | None, message:
     return RequestError if status >= 400 else ModelError
 
 
-def _look_up(kinds: _Kinds, text: str) -> type[ModelError] | None:
-    return next((kind for pattern, kind in kinds if pattern.search(text)), None)
+def _look_up(kinds: _Kinds, words: list[str]) -> type[ModelError] | None:
+    return next((kind for word in words for pattern, kind in kinds if pattern.search(word)), None)
 
 
 def _snake_case(code: str) -> str:
@@ -199,14 +287,11 @@ def _snake_case(code: str) -> str:
 
 def _describe(body: object, status: int | None) -> str:
     if body:
-        return f"the provider reports a failure without a message: {str(body)[:200]}"
+        try:
+            return f"the provider reports a failure without a message: {str(body)[:200]}"
+        except (ValueError, RecursionError):  # a number of thousands of digits; nested too deeply
+            pass
     return f"the provider answered with status {status}" if status is not None else "the provider reports a failure"
-
-
-def _text(value: object) -> str | None:
-    if isinstance(value, str):
-        return value or None
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _status(value: object) -> int | None:

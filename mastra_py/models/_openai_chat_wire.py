@@ -24,11 +24,23 @@ from mastra_py.messages import (
     ToolResultPart,
 )
 from mastra_py.models._errors import model_error
+from mastra_py.models._openai_schema import strict_schema
 from mastra_py.models._reducer import ReplyReducer
-from mastra_py.models.base import ModelProfile, ModelRequest, ToolChoice
+from mastra_py.models._wire_names import wire_name
+from mastra_py.models.base import ModelRequest, ToolChoice
+from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
 
 PROVIDER = "openai"
+
+_SAME_NAME = (
+    *("temperature", "top_p", "top_k", "seed", "presence_penalty", "frequency_penalty"),
+    *("reasoning_effort", "service_tier", "store"),
+)
+"""Settings that this wire calls what they are called here."""
+
+SETTINGS = frozenset({*_SAME_NAME, "max_output_tokens", "stop", "parallel_tool_calls"})
+"""Settings that this wire has a place for. OpenAI itself knows no ``top_k``; most other servers do."""
 
 _FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -49,36 +61,44 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
     Raises:
         UserError: something in the request has no place on this wire.
     """
-    messages: list[dict[str, Any]] = []
-    if request.system:
-        messages.append({"role": "system", "content": request.system})
-    for message in request.messages:
-        messages += _ENCODERS[message.role](message, server)
     body: dict[str, Any] = {
         "model": model,
-        "messages": messages,
+        "messages": _messages(request, server),
         "stream": True,
-        "stream_options": {"include_usage": True},
     }
+    if profile.stream_usage:
+        body["stream_options"] = {"include_usage": True}
+    settings = request.settings
     if request.tools:
-        body["tools"] = [_tool(tool) for tool in request.tools]
+        body["tools"] = [_tool(tool, strict=profile.strict) for tool in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _tool_choice(request.tool_choice, request.tools)
+        if settings.parallel_tool_calls is not None:
+            body["parallel_tool_calls"] = settings.parallel_tool_calls
     if request.output is not None:
-        # Not strict: that would refuse schemas with optional keys. What does not fit is asked for again.
-        form = {"name": request.output.name, "schema": dict(request.output.schema)}
-        body["response_format"] = {"type": "json_schema", "json_schema": form}
-    settings = request.settings
+        form = _strict_or_not(request.output.schema, "schema", strict=profile.strict)
+        body["response_format"] = {"type": "json_schema", "json_schema": {"name": request.output.name, **form}}
     wanted: dict[str, Any] = {
-        "temperature": settings.temperature,
-        "top_p": settings.top_p,
+        **{name: getattr(settings, name) for name in _SAME_NAME},
         profile.max_tokens_field: settings.max_output_tokens,
         "stop": list(settings.stop) if settings.stop is not None else None,
-        "seed": settings.seed,
     }
     body.update({name: value for name, value in wanted.items() if value is not None})
     body.update(settings.extra_body or {})
     return body
+
+
+def _strict_or_not(schema: Mapping[str, Any], key: str, *, strict: bool) -> dict[str, Any]:
+    """Return a schema under ``key``, strictly where that can be said. What then does not fit is asked for again."""
+    said = strict_schema(schema) if strict else None
+    return {key: dict(schema)} if said is None else {key: said, "strict": True}
+
+
+def _messages(request: ModelRequest, server: str) -> list[dict[str, Any]]:
+    messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system else []
+    for message in request.messages:
+        messages += _ENCODERS[message.role](message, server)
+    return messages
 
 
 class ChatDecoder:
@@ -189,8 +209,8 @@ def _user(message: Message, _server: str) -> list[dict[str, Any]]:
     content = [part for part in map(_user_part, message.parts) if part]
     if not content:
         return []
-    if len(content) == 1 and "text" in content[0]:  # the only form that every server takes
-        return [{"role": "user", "content": content[0]["text"]}]
+    if all("text" in part for part in content):  # a plain text is the only form that every server takes
+        return [{"role": "user", "content": "\n\n".join([part["text"] for part in content])}]
     return [{"role": "user", "content": content}]
 
 
@@ -237,7 +257,7 @@ def _belongs_to(part: ReasoningPart, server: str) -> bool:
 
 def _tool_call(call: ToolCallPart) -> dict[str, Any]:
     # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
-    function = {"name": call.tool_name, "arguments": _json(call.args)}
+    function = {"name": wire_name(call.tool_name), "arguments": _json(call.args)}
     return {"id": call.tool_call_id, "type": "function", "function": function}
 
 
@@ -254,8 +274,8 @@ def _tool_result(part: ToolResultPart) -> dict[str, Any]:
 _ENCODERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _tool_results}
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, "parameters": tool.parameters}
+def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, **_strict_or_not(tool.parameters, "parameters", strict=strict)}
     if tool.description:
         function["description"] = tool.description
     return {"type": "function", "function": function}

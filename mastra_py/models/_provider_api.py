@@ -6,16 +6,18 @@ SDK stands on ``httpx2``.
 
 from __future__ import annotations
 
+import base64
 import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from mastra_py.errors import UserError
 from mastra_py.models._clients import SDKClient, http_library
-from mastra_py.models.base import ModelSettings
+from mastra_py.models._redact import REDACTED, is_secret_name, redact_url
+from mastra_py.models.settings import ModelSettings
 
 _NO_KEY = "no-key"  # local servers want none, and the SDKs do not go without
 
@@ -69,10 +71,8 @@ class ProviderAPI:
 
     @property
     def base_url(self) -> str:
-        """The URL that requests go to, without a slash at its end."""
-        if self._client is not None:
-            return str(self._client.base_url).rstrip("/")
-        return (self._base_url or os.environ.get(self._facts.url_variable) or self._facts.official_url).rstrip("/")
+        """The URL that requests go to, without a slash at its end, and without what may be a secret."""
+        return redact_url(self._url()).rstrip("/")
 
     @property
     def is_official(self) -> bool:
@@ -86,19 +86,26 @@ class ProviderAPI:
         Raises:
             UserError: the API key is missing.
         """
-        if self._client is None and not self._key():
-            variable = self._facts.key_variable
+        if self._client is not None:
+            return
+        key = self._key()
+        variable = self._facts.key_variable
+        if not key:
             msg = f"no API key for {self.base_url}: set the environment variable {variable}, or give api_key"
+            raise UserError(msg)
+        if not (key.isascii() and key.isprintable()):
+            source = "api_key" if self._api_key else f"the environment variable {variable}"
+            msg = f"the API key for {self.base_url} holds a character that no key has, e.g. a line break: see {source}"
             raise UserError(msg)
 
     async def post(self, path: str, body: dict[str, Any], settings: ModelSettings) -> Any:
         """Send a request, once, and return the ``httpx2.Response`` with its body unread."""
         client = self._client or self._facts.own_client(self.base_url, self._key())
         options: dict[str, Any] = {"max_retries": 0}
-        if settings.extra_headers:
-            options["headers"] = dict(settings.extra_headers)
-        if settings.timeout is not None:
-            options["timeout"] = settings.timeout
+        if headers := self._headers(settings):
+            options["headers"] = headers
+        if (timeout := _timeout(client, settings)) is not None:
+            options["timeout"] = timeout
         return await client.post(
             path,
             body=body,
@@ -108,16 +115,63 @@ class ProviderAPI:
             stream_cls=self._facts.sdk().AsyncStream[object],
         )
 
+    def _url(self) -> str:
+        if self._client is not None:
+            return str(self._client.base_url)
+        return self._base_url or os.environ.get(self._facts.url_variable) or self._facts.official_url
+
     def _key(self) -> str:
-        return self._api_key or os.environ.get(self._facts.key_variable) or ("" if self.is_official else _NO_KEY)
+        key = (self._api_key or os.environ.get(self._facts.key_variable) or "").strip()  # files end in a line break
+        return key or ("" if self.is_official else _NO_KEY)
+
+    def _headers(self, settings: ModelSettings) -> dict[str, str]:
+        headers: dict[str, str] = {}
+        userinfo = "" if self._client is not None else urlsplit(self._url()).netloc.rpartition("@")[0]
+        if userinfo:  # as a header: URLs are logged
+            basic = base64.b64encode(unquote(userinfo).encode()).decode()
+            headers["Authorization"] = _Hidden(f"Basic {basic}")
+        for name, value in (settings.extra_headers or {}).items():
+            headers[name] = _Hidden(value) if is_secret_name(name) else value
+        return headers
+
+
+class _Hidden(str):
+    """A text that ``repr`` does not show: SDKs write their options into debug logs."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(REDACTED)
+
+
+def _timeout(client: SDKClient, settings: ModelSettings) -> Any:
+    """Return the time limits of the HTTP library, ``None`` to keep those of the client.
+
+    Reading, and waiting for a connection, is bounded by the settings themselves: what the client allows for it must not
+    pass before.
+    """
+    ours = (settings.timeout, settings.first_timeout, settings.total_timeout)
+    if ours == (None, None, None):
+        return None
+    http = http_library()
+    usual = http.Timeout(getattr(client, "timeout", None))
+    if settings.timeout is not None or settings.total_timeout is not None:
+        read = None
+    else:  # after the first piece the client's own limit is the only one
+        read = None if usual.read is None else max(usual.read, settings.first_timeout or 0.0)
+    return http.Timeout(None, connect=usual.connect, read=read)
 
 
 def _check_url(base_url: str, example: str) -> None:
     try:
         url = urlsplit(base_url)
         sound = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        bare = not url.query and not url.fragment
     except ValueError:
-        sound = False
+        sound = bare = False
     if not sound:
-        msg = f"base_url must be an http or https URL such as {example!r}, got {base_url!r}"
+        msg = f"base_url must be an http or https URL such as {example!r}, got {redact_url(base_url)!r}"
+        raise UserError(msg)
+    if not bare:
+        msg = f"base_url {redact_url(base_url)!r} must end with its path; give a client with default_query instead"
         raise UserError(msg)

@@ -26,31 +26,19 @@ from mastra_py.events import (
     ToolInputStart,
 )
 from mastra_py.messages import Usage
-from mastra_py.models._json import read_object
+from mastra_py.models._open_call import OpenCall
+
+MAX_REPLY_CHARS = 16 * 1024 * 1024
+"""How much a reply may hold: text, reasoning and arguments together. The longest of any model are far below."""
+
+MAX_CALLS = 1_000
+"""How many tool calls a reply may have."""
+
+_BLOCK_CHARS = 100
+"""What a block counts beside its content, so that very many empty ones are too many as well."""
 
 _CUT: frozenset[FinishReason] = frozenset({"length", "content_filter", "refusal", "error"})
 """Ends at which the reply is not whole: a tool call that is still open then is none."""
-
-
-class _Call:
-    """A tool call while its deltas arrive."""
-
-    __slots__ = ("args", "ended", "given_id", "id", "metadata", "name")
-
-    def __init__(self, given_id: str | None, metadata: dict[str, Any] | None) -> None:
-        self.given_id = given_id
-        self.metadata = metadata
-        self.id = ""  # chosen when the call is announced, which takes a name
-        self.name = ""
-        self.args: list[str] = []
-        self.ended = False  # its input is over
-
-    def read_args(self) -> dict[str, Any] | None:
-        return read_object("".join(self.args))
-
-    @property
-    def is_blank(self) -> bool:
-        return not any(piece.strip() for piece in self.args)
 
 
 class ReplyReducer:
@@ -73,6 +61,7 @@ class ReplyReducer:
         "_metadata",
         "_open",
         "_provider",
+        "_size",
         "_slots",
         "_taken",
         "_usage",
@@ -95,28 +84,45 @@ class ReplyReducer:
         self._provider = provider
         self._block: Literal["text", "reasoning"] | None = None
         self._metadata: dict[str, Any] | None = None  # of the open block of reasoning
-        self._calls: list[_Call] = []
-        self._open: list[_Call] = []  # those not settled yet, in order
-        self._slots: dict[Hashable, _Call] = {}
+        self._calls: list[OpenCall] = []
+        self._open: list[OpenCall] = []  # those not settled yet, in order
+        self._size = 0
+        self._slots: dict[Hashable, OpenCall] = {}
         self._taken: Iterable[str] | set[str] = taken_ids
         self._usage = Usage()
 
     def text(self, text: str) -> list[ModelEvent]:
-        """Add to the text."""
+        """Add to the text.
+
+        Raises:
+            StreamError: the reply is too long.
+        """
         if not text or self.finished:
             return []
+        if self._block == "text" and type(text) is str and self._size <= MAX_REPLY_CHARS:  # nearly every delta
+            self._size += len(text)
+            return [TextDelta(text)]
+        self._grow(text)
         if self._block == "text":
             return [TextDelta(text)]
         return [*self._begin("text"), TextStart(), TextDelta(text)]
 
     def reasoning(self, text: str, metadata: dict[str, Any] | None = None) -> list[ModelEvent]:
-        """Add to the reasoning; ``metadata`` is gathered for the end of its block, which it opens even without text."""
+        """Add to the reasoning; ``metadata`` is gathered for the end of its block, which it opens even without text.
+
+        Raises:
+            StreamError: the reply is too long.
+        """
         if self.finished or not (text or metadata):
             return []
+        self._grow(text)
         events: list[ModelEvent] = []
         if self._block != "reasoning":
             events = [*self._begin("reasoning"), ReasoningStart()]
         if metadata and metadata is not self._metadata:  # most wires say the same with every delta
+            for value in metadata.values():
+                if isinstance(value, str):
+                    self._grow(value)
             self._metadata = {**self._metadata, **metadata} if self._metadata else metadata
         if text:
             events.append(ReasoningDelta(text))
@@ -145,9 +151,15 @@ class ReplyReducer:
 
         ``slot`` is the provider's key of the call within the reply. Servers leave it out, repeat ids and names with
         every piece, or send them empty: an empty one is none, and what is known of a call is never replaced.
+
+        Raises:
+            StreamError: the arguments or the reply are too long, or the calls too many.
         """
         if self.finished:
             return []
+        for text in (call_id, name, args):
+            if text is not None:
+                self._grow(text)
         events: list[ModelEvent] = []
         call = self._find(slot, call_id, name, args)
         if call is None:
@@ -158,7 +170,7 @@ class ReplyReducer:
         if call.ended:
             return events
         if args:
-            call.args.append(args)
+            call.add(args)
         if call.name:
             return [*events, *self.end_block(), ToolInputDelta(call.id, args)] if args else events
         return [*events, *self.end_block(), *self._announce(call, name)] if name else events
@@ -181,21 +193,24 @@ class ReplyReducer:
     def usage(
         self,
         *,
-        input_tokens: int | None = None,
-        output_tokens: int | None = None,
-        cached_input_tokens: int | None = None,
-        reasoning_tokens: int | None = None,
+        input_tokens: object = None,
+        output_tokens: object = None,
+        cached_input_tokens: object = None,
+        reasoning_tokens: object = None,
     ) -> None:
-        """Take what the provider reports to be spent so far. The last value counts; nothing is added up."""
+        """Take what the provider reports to be spent so far. The last value counts; nothing is added up.
+
+        What is no number of tokens is passed over: a reply is worth more than its bill.
+        """
         usage = self._usage
-        if input_tokens is not None:
-            usage.input_tokens = input_tokens
-        if output_tokens is not None:
-            usage.output_tokens = output_tokens
-        if cached_input_tokens is not None:
-            usage.cached_input_tokens = cached_input_tokens
-        if reasoning_tokens is not None:
-            usage.reasoning_tokens = reasoning_tokens
+        if (tokens := _tokens(input_tokens)) is not None:
+            usage.input_tokens = tokens
+        if (tokens := _tokens(output_tokens)) is not None:
+            usage.output_tokens = tokens
+        if (tokens := _tokens(cached_input_tokens)) is not None:
+            usage.cached_input_tokens = tokens
+        if (tokens := _tokens(reasoning_tokens)) is not None:
+            usage.reasoning_tokens = tokens
 
     def finish(self) -> list[ModelEvent]:
         """End the reply.
@@ -233,14 +248,26 @@ class ReplyReducer:
         return [] if self._usage == Usage() else [self._finished("error")]
 
     def _finished(self, reason: FinishReason) -> ModelFinished:
-        return ModelFinished(finish_reason=reason, usage=self._usage, response_id=self.response_id, model=self.model)
+        response_id = self.response_id if isinstance(self.response_id, str) else None
+        model = self.model if isinstance(self.model, str) else None
+        return ModelFinished(finish_reason=reason, usage=self._usage, response_id=response_id, model=model)
+
+    def _grow(self, text: str) -> None:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- as servers send it
+            msg = f"a text is expected, there is {type(text).__name__}"
+            raise TypeError(msg)
+        self._size += len(text)
+        if self._size > MAX_REPLY_CHARS:
+            msg = f"the reply is longer than {MAX_REPLY_CHARS} characters"
+            raise StreamError(msg, retryable=False)
 
     def _begin(self, block: Literal["text", "reasoning"]) -> list[ModelEvent]:
+        self._size += _BLOCK_CHARS
         events = [*self.end_block(), *self._settle()]
         self._block = block
         return events
 
-    def _find(self, slot: Hashable | None, call_id: str | None, name: str | None, args: str | None) -> _Call | None:
+    def _find(self, slot: Hashable | None, call_id: str | None, name: str | None, args: str | None) -> OpenCall | None:
         """Return the call that a delta goes on with, ``None`` where it begins one."""
         if slot is not None:
             call = self._slots.get(slot)
@@ -257,15 +284,18 @@ class ReplyReducer:
             return None
         return call
 
-    def _add(self, slot: Hashable | None, call_id: str | None, metadata: dict[str, Any] | None) -> _Call:
-        call = _Call(call_id or None, metadata)
+    def _add(self, slot: Hashable | None, call_id: str | None, metadata: dict[str, Any] | None) -> OpenCall:
+        if len(self._calls) >= MAX_CALLS:
+            msg = f"the reply has more than {MAX_CALLS} tool calls"
+            raise StreamError(msg, retryable=False)
+        call = OpenCall(call_id or None, metadata)
         self._calls.append(call)
         self._open.append(call)
         if slot is not None:
             self._slots[slot] = call
         return call
 
-    def _announce(self, call: _Call, name: str) -> list[ModelEvent]:
+    def _announce(self, call: OpenCall, name: str) -> list[ModelEvent]:
         call.name = name
         call.id = self._unique_id(call.given_id)
         start = ToolInputStart(call.id, name)
@@ -295,16 +325,22 @@ class ReplyReducer:
             events += self._close(self._open.pop(0))
         return events
 
-    def _close(self, call: _Call) -> list[ModelEvent]:
+    def _close(self, call: OpenCall) -> list[ModelEvent]:
         events: list[ModelEvent] = [] if call.ended else [ToolInputEnd(call.id)]
         events.append(self._tool_call(call))
         return events
 
-    def _is_sound(self, call: _Call) -> bool:
+    def _is_sound(self, call: OpenCall) -> bool:
         return call.is_blank or call.read_args() is not None
 
-    def _tool_call(self, call: _Call) -> ToolCall:
+    def _tool_call(self, call: OpenCall) -> ToolCall:
         call.ended = True
         args = {} if call.is_blank else call.read_args()
         raw_args = "".join(call.args) if args is None else None
         return ToolCall(call.id, call.name, args or {}, raw_args, call.metadata)
+
+
+def _tokens(value: object) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -5,6 +5,7 @@ Lines end at CR, LF or CRLF and nowhere else: a U+2028 inside a JSON string is n
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TypeAlias
 
 from mastra_py.errors import StreamError
@@ -15,6 +16,7 @@ SSEEvent: TypeAlias = tuple[str | None, bytes]
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 _LF = 0x0A
+_LARGE = 64 * 1024
 
 
 class SSESplitter:
@@ -23,12 +25,11 @@ class SSESplitter:
     ``max_event_bytes`` bounds what is held of an event that has not ended yet.
     """
 
-    __slots__ = ("_after_cr", "_at_start", "_held", "_held_size", "_max")
+    __slots__ = ("_after_cr", "_at_start", "_held", "_max")
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
-        self._held: list[bytes] = []  # pieces of the event that has not ended yet
-        self._held_size = 0
+        self._held = bytearray()  # of the event that has not ended yet; a list of small pieces would be many times that
         self._after_cr = False
         self._at_start = True
 
@@ -40,7 +41,7 @@ class SSESplitter:
         """
         if self._after_cr or b"\r" in data:
             data = self._with_lf_only(data)
-        if b"\n\n" not in data and not (self._held and data[:1] == b"\n" and self._held[-1][-1] == _LF):
+        if b"\n\n" not in data and not (self._held and data[:1] == b"\n" and self._held[-1] == _LF):
             if data:
                 self._hold(data)
             return []
@@ -63,18 +64,16 @@ class SSESplitter:
         return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _hold(self, data: bytes) -> None:
-        self._held.append(data)
-        self._held_size += len(data)
-        if self._held_size > self._max:
+        self._held += data
+        if len(self._held) > self._max:
             msg = f"an event of the reply is larger than {self._max} bytes"
             raise StreamError(msg, retryable=False)
 
     def _take(self, data: bytes) -> bytes:
         if self._held:
-            self._held.append(data)
-            data = b"".join(self._held)
-            self._held.clear()
-            self._held_size = 0
+            self._held += data
+            data = bytes(self._held)
+            self._held = bytearray()
         if self._at_start:
             self._at_start = False
             data = data.removeprefix(_BOM)
@@ -94,7 +93,9 @@ def _parse_all(blocks: list[bytes]) -> list[SSEEvent]:
 def _parse(block: bytes) -> SSEEvent | None:
     name: str | None = None
     data: list[bytes] = []
-    for line in block.split(b"\n"):
+    # Millions of lines are a list many times the size of the event.
+    lines = block.split(b"\n") if len(block) < _LARGE else (line.removesuffix(b"\n") for line in BytesIO(block))
+    for line in lines:
         field, _, value = line.partition(b":")
         if field == b"data":
             data.append(value.removeprefix(b" "))

@@ -1,58 +1,89 @@
 """One reply over HTTP as model events: what all providers whose SDK stands on ``httpx2`` have in common.
 
-Opening, reading, leaving early, and the translation of whatever goes wrong on the way. What the reply says is the
-matter of a :class:`Decoder`, which does no I/O.
+Opening, reading, leaving early, time limits, and the translation of whatever goes wrong on the way. What the reply says
+is the matter of a :class:`Decoder`, which does no I/O.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self, TypeVar
 
 import anyio
 
-from mastra_py.errors import ModelConnectionError, ModelError, ModelTimeoutError, StreamError
+from mastra_py.errors import ModelError, ModelTimeoutError, StreamError
 from mastra_py.events import ModelEvent
-from mastra_py.models._clients import http_library
+from mastra_py.models._clients import unwind
 from mastra_py.models._errors import model_error
+from mastra_py.models._failures import Failures, TimeLimitError
 from mastra_py.models._json import read_json
-from mastra_py.models._sse import SSESplitter
+from mastra_py.models._reply import Decoder, ReplyReader
+from mastra_py.models.settings import ModelSettings
 
 DRAIN_SECONDS = 1.0
 """How long a server may take to end the body of a reply that is whole; after that its connection is closed."""
 
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError)
-"""What reading a chunk of an unexpected shape raises."""
+MAX_JSON_BYTES = 1024 * 1024
+"""How much is read of a reply that is plain JSON instead of an event stream."""
+
+T = TypeVar("T")
 
 
-class Decoder(Protocol):
-    """What a wire module knows about its replies. Pure.
+class Patience:
+    """How long the provider is waited for. Time that the reader takes between two events does not count."""
 
-    Raised :class:`ModelError` may leave out provider, model and request id: they are filled in.
-    """
+    __slots__ = ("_begun", "_between", "_first", "_silent", "_total", "_waited")
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._between = settings.timeout
+        self._first = settings.first_timeout
+        self._total = settings.total_timeout
+        self._begun = False  # the first piece has come
+        self._silent = 0.0  # seconds waited since the last piece, or since the request was sent
+        self._waited = 0.0  # seconds waited in all
 
     @property
-    def finished(self) -> bool:
-        """Whether the reply is whole. What follows is not decoded."""
-        ...
+    def is_endless(self) -> bool:
+        """Whether no limit is set."""
+        return self._between is None and self._first is None and self._total is None
 
-    def decode(self, chunk: dict[str, Any], name: str | None, /) -> list[ModelEvent]:
-        """Return the events of one chunk; ``name`` is that of its server-sent event."""
-        ...
+    def got_piece(self) -> None:
+        """Take note that a piece of the reply has come."""
+        self._begun = True
+        self._silent = 0.0
 
-    def end(self, *, marked: bool) -> list[ModelEvent]:
-        """End the reply: at its ``[DONE]``, or else at the end of its body.
+    async def wait(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Return what ``call`` returns.
 
         Raises:
-            StreamError: it broke off.
+            TimeLimitError: a limit has passed.
         """
-        ...
+        left, passed = self._next_limit()
+        start = anyio.current_time()
+        with anyio.CancelScope(deadline=start + left):
+            try:
+                return await call()
+            finally:
+                waited = anyio.current_time() - start
+                self._silent += waited
+                self._waited += waited
+        # Only a scope that has caught its own cancellation is left here; one from outside goes on.
+        raise TimeLimitError(passed)
 
-    def fail(self) -> list[ModelEvent]:
-        """End the reply because it failed, whatever the cause: a ``ModelFinished`` where it is known to have cost."""
-        ...
+    def _next_limit(self) -> tuple[float, str]:
+        """Return the seconds that are left of the limit that passes first, and the words for its passing."""
+        limits: list[tuple[float, str]] = []
+        if not self._begun and self._first is not None:
+            words = f"no piece of the reply came within first_timeout={self._first:g} seconds"
+            limits.append((self._first - self._silent, words))
+        elif self._between is not None:
+            where = "piece of the reply came" if not self._begun else "further piece of the reply came"
+            limits.append((self._between - self._silent, f"no {where} for timeout={self._between:g} seconds"))
+        if self._total is not None:
+            words = f"the reply was not over within total_timeout={self._total:g} seconds"
+            limits.append((self._total - self._waited, words))
+        return min(limits, default=(float("inf"), ""))
 
 
 class WireStream:
@@ -64,38 +95,46 @@ class WireStream:
     """
 
     def __init__(
-        self, post: Callable[[], Awaitable[Any]], decoder: Decoder, *, sdk: Any, provider: str, model: str
+        self,
+        post: Callable[[], Awaitable[Any]],
+        decoder: Decoder,
+        *,
+        sdk: Any,
+        provider: str,
+        model: str,
+        settings: ModelSettings | None = None,
+        on_error: Callable[[ModelError], None] | None = None,
     ) -> None:
         """Prepare a reply.
 
         ``post`` sends the request and returns the ``httpx2.Response`` with its body unread; ``sdk`` is the module that
-        has the exceptions it raises.
+        has the exceptions it raises. Of ``settings`` the time limits are kept. ``on_error`` is called with each error
+        once, when all is known about it and before it is raised; it may set what the model has ``learned``.
         """
+        settings = settings or ModelSettings()
         self._post = post
-        self._decoder = decoder
-        self._sdk = sdk
-        self._provider = provider
-        self._model = model
-        self._splitter = SSESplitter()
-        self._events: deque[ModelEvent] = deque()
-        self._failure: ModelError | None = None  # raised once the events before it are read
+        self._reader = reader = ReplyReader(decoder)
+        self._events = reader.events
+        self._failures = Failures(sdk=sdk, provider=provider, model=model, settings=settings, on_error=on_error)
+        patience = Patience(settings)
+        self._patience = None if patience.is_endless else patience  # a scope a piece costs as much as reading it
         self._response: Any = None
-        self._chunks: Any = None
-        self._http = http = http_library()
-        # The last two come out of TLS connections as they are.
-        self._failures = (http.HTTPError, http.StreamError, OSError, anyio.EndOfStream, anyio.BrokenResourceError)
-        self._timeouts = (http.TimeoutException, TimeoutError)
+        self._chunks: AsyncIterator[bytes]
+        self._raised = False
 
     async def __aenter__(self) -> Self:
         try:
-            response = await self._post()
-        except (self._sdk.APIError, *self._failures) as exc:
-            raise self._opening_error(exc) from exc
+            response = await self._wait(self._post)
+        except self._failures.opening as exc:
+            raise self._failures.opening_error(exc) from exc
         self._response = response
         # Decoding a body that is not compressed would only copy it.
         self._chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
         if response.headers.get("content-type", "").startswith("application/json"):
-            await self._read_plain_json()
+            try:
+                await self._read_plain_json()
+            finally:
+                await self._abandon()
         return self
 
     async def __aexit__(
@@ -103,11 +142,11 @@ class WireStream:
     ) -> None:
         if self._response.is_closed:
             return
-        whole = self._decoder.finished and self._failure is None
+        reader = self._reader
+        whole = reader.finished and reader.failure is None
         if whole and exc_type is None and not self._events:
             await self._drain()
-        if not self._response.is_closed:
-            await self._abandon()
+        await self._abandon()
 
     def __aiter__(self) -> Self:
         return self
@@ -115,71 +154,72 @@ class WireStream:
     async def __anext__(self) -> ModelEvent:
         events = self._events
         while not events:
-            if self._failure is not None:
-                raise self._failure
-            if self._decoder.finished:
+            reader, patience = self._reader, self._patience
+            if reader.failure is not None:
+                raise self._completed(reader.failure)
+            if reader.finished:
                 raise StopAsyncIteration
-            await self._read()
+            try:
+                if patience is None:
+                    piece = await self._chunks.__anext__()
+                else:
+                    piece = await patience.wait(self._chunks.__anext__)
+            except StopAsyncIteration:
+                piece = None
+            except self._failures.transport as exc:
+                reader.break_off(self._reading_error(exc))
+                continue
+            reader.feed(piece)
+            if patience is not None and events:
+                patience.got_piece()
         return events.popleft()
 
-    async def _read(self) -> None:
-        """Read one piece of the body. A failure waits behind the events that came before it."""
-        try:
-            piece = await self._chunks.__anext__()
-        except StopAsyncIteration:
-            piece = None
-        except self._failures as exc:
-            self._break_off(exc)
-            return
-        try:
-            self._decode(piece)
-        except ModelError as exc:
-            self._fail(exc)
-        except _UNREADABLE as exc:
-            self._fail(StreamError(f"the reply cannot be read: {exc}"), exc)
-
-    def _decode(self, piece: bytes | None) -> None:
-        decoder = self._decoder
-        for name, data in self._splitter.close() if piece is None else self._splitter.feed(piece):
-            if decoder.finished:
-                return
-            if data == b"[DONE]":
-                self._events.extend(decoder.end(marked=True))
-            elif data:
-                self._events.extend(decoder.decode(read_json(data), name))
-        if piece is None and not decoder.finished:
-            self._events.extend(decoder.end(marked=False))
-
-    def _break_off(self, exc: Exception) -> None:
-        try:
-            # A reply that has said how it ended is whole, however its connection ends.
-            self._events.extend(self._decoder.end(marked=False))
-        except ModelError:
-            if isinstance(exc, self._timeouts):
-                self._fail(ModelTimeoutError("the provider stopped answering in the middle of its reply"), exc)
-            else:
-                self._fail(StreamError(f"the connection broke in the middle of the reply: {exc}"), exc)
-
-    def _fail(self, error: ModelError, cause: Exception | None = None) -> None:
-        if cause is not None:
-            error.__cause__ = cause
-        self._failure = self._completed(error)
-        self._events.extend(self._decoder.fail())
+    async def _wait(self, call: Callable[[], Awaitable[T]]) -> T:
+        return await (call() if self._patience is None else self._patience.wait(call))
 
     async def _read_plain_json(self) -> None:
         """Raise what a server means that answers 200 with plain JSON: most of them an error."""
+        data = bytearray()
         try:
-            body = read_json(b"".join([piece async for piece in self._chunks]))
-        except self._failures as exc:
-            msg = f"the connection broke in the middle of the reply: {exc}"
-            raise self._completed(StreamError(msg)) from exc
+            while len(data) <= MAX_JSON_BYTES:
+                data += await self._wait(self._chunks.__anext__)
+            msg = (
+                f"the provider answered with more than {MAX_JSON_BYTES} bytes of plain JSON instead of an event stream"
+            )
+            raise self._completed(StreamError(msg, retryable=False))
+        except StopAsyncIteration:
+            pass
+        except self._failures.transport as exc:
+            error = self._reading_error(exc)
+            raise self._completed(error) from exc
+        try:
+            body = read_json(bytes(data))
         except ValueError as exc:
             msg = "the reply is neither an event stream nor JSON"
-            raise self._completed(StreamError(msg)) from exc
+            error = StreamError(msg)
+            error.__cause__ = exc
+            raise self._completed(error) from exc
         if isinstance(body, dict) and body.get("error"):  # pyright: ignore[reportUnknownMemberType] -- any JSON
             raise self._completed(model_error(body=body, headers=self._response.headers))
         msg = "the provider answered with plain JSON instead of an event stream; does it support streaming?"
         raise self._completed(StreamError(msg, retryable=False, body=body))
+
+    def _reading_error(self, exc: Exception) -> ModelError:
+        error: ModelError
+        if isinstance(exc, TimeLimitError):
+            error = ModelTimeoutError(str(exc))
+        elif self._failures.is_timeout(exc):
+            error = ModelTimeoutError("the provider stopped answering in the middle of its reply")
+        else:
+            error = StreamError(f"the connection broke in the middle of the reply: {exc}")
+        error.__cause__ = exc
+        return error
+
+    def _completed(self, error: ModelError) -> ModelError:
+        if not self._raised:
+            self._raised = True
+            self._failures.completed(error, self._response, error.__cause__)
+        return error
 
     async def _drain(self) -> None:
         """Read the body to its end, so that the connection can serve the next request."""
@@ -187,46 +227,12 @@ class WireStream:
             try:
                 async for _ in self._chunks:
                     pass
-            except self._failures:
+            except self._failures.transport:
                 return  # the reply is whole all the same
 
     async def _abandon(self) -> None:
-        # Closing the outermost of httpx2's generators leaves the inner ones to the garbage collector, about which trio
-        # warns. Resumed in a cancelled scope, they all unwind at the innermost one's next await.
-        with anyio.CancelScope(shield=True) as scope:
-            scope.cancel()
-            try:
-                async for _ in self._chunks:
-                    pass
-            except self._failures:
-                pass  # nobody is left who wants to know
+        if self._response.is_closed:
+            return
+        await unwind(self._chunks, self._failures.transport)
         with anyio.CancelScope(shield=True):
             await self._response.aclose()
-
-    def _opening_error(self, exc: Exception) -> ModelError:
-        cause = exc.__cause__ or exc
-        for found in (exc, cause):  # one SDK wraps whatever a hook of the user's client raises, the other does not
-            if isinstance(found, (self._sdk.APIStatusError, self._http.HTTPStatusError)):
-                return self._status_error(cast("Any", found).response)
-        detail = str(cause) or type(cause).__name__
-        if isinstance(exc, (self._sdk.APITimeoutError, *self._timeouts)):
-            return self._completed(ModelTimeoutError(f"the provider did not answer in time: {detail}"))
-        return self._completed(ModelConnectionError(f"the provider could not be reached: {detail}"))
-
-    def _status_error(self, response: Any) -> ModelError:
-        # The whole body: the SDK keeps only what is inside of its "error".
-        try:
-            body = read_json(response.content)
-        except ValueError:
-            body = response.text or None
-        except self._http.ResponseNotRead:  # a hook of the user's client has closed it
-            body = None
-        return self._completed(model_error(status=response.status_code, headers=response.headers, body=body))
-
-    def _completed(self, error: ModelError) -> ModelError:
-        error.provider = error.provider or self._provider
-        error.model = error.model or self._model
-        if self._response is not None and error.request_id is None:
-            headers = self._response.headers
-            error.request_id = headers.get("x-request-id") or headers.get("request-id")
-        return error

@@ -7,7 +7,8 @@ from contextlib import AbstractAsyncContextManager
 
 from mastra_py.errors import UserError
 from mastra_py.events import ModelEvent
-from mastra_py.models.base import Model, ModelProfile, ModelRequest
+from mastra_py.models.base import Model, ModelRequest
+from mastra_py.models.profile import ModelProfile
 from mastra_py.models.resolve import resolve_model
 
 
@@ -25,13 +26,18 @@ class FallbackModel:
         """Take two models or more, or model strings.
 
         Raises:
-            UserError: there are fewer than two, or one of them is no model that can be fallen back on.
+            UserError: there are fewer than two, one is there twice, or is no model that can be fallen back on.
         """
         alternatives = tuple([resolve_model(model) for model in models])
         if len(alternatives) < 2:
             msg = f"a FallbackModel needs two models or more, got {len(alternatives)}"
             raise UserError(msg)
-        for model in alternatives:
+        for position, model in enumerate(alternatives):
+            if any(model is before for before in alternatives[:position]) or models[position] in models[:position]:
+                msg = (
+                    f"{model!r} is in a FallbackModel twice: how often a model is asked is for error processors to say"
+                )
+                raise UserError(msg)
             if model.profile.legacy or hasattr(model, "alternatives"):
                 msg = f"{model!r} cannot be part of a FallbackModel: give plain models, in one flat list"
                 raise UserError(msg)
@@ -49,8 +55,20 @@ class FallbackModel:
 
     @property
     def profile(self) -> ModelProfile:
-        """What all of them can do."""
-        return ModelProfile(native_output=all(model.profile.native_output for model in self.alternatives))
+        """What all of them can do. Each is still sent what its own profile says."""
+        profiles = [model.profile for model in self.alternatives]
+        first = profiles[0]
+        return ModelProfile(
+            native_output=all(p.native_output for p in profiles),
+            output_with_tools=all(p.output_with_tools for p in profiles),
+            strict=all(p.strict for p in profiles),
+            thinking=first.thinking if all(p.thinking == first.thinking for p in profiles) else None,
+            prefill=all(p.prefill for p in profiles),
+            system_anywhere=all(p.system_anywhere for p in profiles),
+            stream_usage=all(p.stream_usage for p in profiles),
+            default_max_tokens=min(p.default_max_tokens for p in profiles),
+            unsupported=frozenset[str]().union(*[p.unsupported for p in profiles]),
+        )
 
     def check(self) -> None:
         """Check that requests can be sent to each of them.

@@ -20,7 +20,9 @@ from mastra_py.errors import MastraError, ModelError, UserError
 from mastra_py.events import ModelEvent, ModelFinished, TextDelta, TextEnd, TextStart
 from mastra_py.messages import DataPart, FeedbackPart, Message, ReasoningPart, TextPart
 from mastra_py.models._errors import wrap_exception
-from mastra_py.models.base import ModelProfile, ModelRequest, ModelSettings
+from mastra_py.models.base import ModelRequest
+from mastra_py.models.profile import ModelProfile
+from mastra_py.models.settings import ModelSettings
 from mastra_py.processors._failures import cause_chain, implied_mark, requested_wait, stated_mark
 
 PromptFunction: TypeAlias = Callable[[str], str | Awaitable[str]]

@@ -7,6 +7,7 @@ speaks the chat completions wire, so requests to it take the same way as those t
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import importlib
 import importlib.util
 import json
@@ -27,10 +28,9 @@ import anyio.to_thread
 from mastra_py.errors import UserError
 from mastra_py.models._clients import SDKClient, cached_client, http_library, openai_sdk
 from mastra_py.models._openai_api import OpenAIAPI
-from mastra_py.models._openai_chat_wire import ChatDecoder, encode
-from mastra_py.models._reducer import ReplyReducer
-from mastra_py.models._wire_stream import WireStream
-from mastra_py.models.base import ModelProfile, ModelRequest, ModelSettings
+from mastra_py.models._provider_model import ProviderModel
+from mastra_py.models.openai_chat import CHAT
+from mastra_py.models.settings import ModelSettings
 
 PROVIDER = "local"
 MODEL_VARIABLE = "MASTRA_LOCAL_MODEL"
@@ -236,30 +236,27 @@ def _slots(address: str) -> list[dict[str, Any]] | None:
         connection.close()
 
 
-class LocalModel:
+class LocalModel(ProviderModel):
     """A model on the process's shared :class:`LocalServer`, which starts with the first request."""
+
+    _wire = dataclasses.replace(CHAT, provider=PROVIDER, example="smollm2")
 
     def __init__(self, name: str, path: Path | None, *, find_spec: FindSpec = importlib.util.find_spec) -> None:
         """Name a model; ``path`` is its GGUF file, ``None`` where the weights are those of the known model ``name``."""
+        super().__init__(name, _SharedServer(name, path, find_spec), None)
+
+
+class _SharedServer:
+    """The process's server of a model file, as what requests are sent to."""
+
+    base_url = PROVIDER
+    is_official = False
+
+    def __init__(self, name: str, path: Path | None, find_spec: FindSpec) -> None:
         self._name = name
         self._path = path
         self._find_spec = find_spec
         self._server: LocalServer | None = None
-
-    @property
-    def id(self) -> str:
-        """The model's name."""
-        return self._name
-
-    @property
-    def provider(self) -> str:
-        """``"local"``."""
-        return PROVIDER
-
-    @property
-    def profile(self) -> ModelProfile:
-        """What the model can do."""
-        return ModelProfile()
 
     def check(self) -> None:
         """Check that the runtime and the weights are there; nothing is imported or started.
@@ -267,45 +264,39 @@ class LocalModel:
         Raises:
             UserError: something is missing; the error says how to install it. Or the model file is no GGUF file.
         """
-        self._find_server()
+        self._find()
 
-    def stream(self, request: ModelRequest, /) -> WireStream:
-        """Return the reply to ``request``: an async context manager round its events.
+    async def post(self, path: str, body: dict[str, Any], settings: ModelSettings) -> Any:
+        """Start the server, if that is still to be done, and send it a request."""
+        server = self._find()
+        url = server.base_url if server.running else await anyio.to_thread.run_sync(server.start)
+        client = cached_client((PROVIDER, url), partial(_client, url))
+        return await OpenAIAPI(base_url=None, api_key=None, client=client).post(path, body, settings)
 
-        Entering it starts the server, if that is still to be done, and sends the request.
-
-        Raises:
-            UserError: as :meth:`check`, or something in the request has no place on this wire.
-        """
-        server = self._find_server()
-        body = encode(request, model=self._name, profile=self.profile, server=PROVIDER)
-        taken_ids = (call.tool_call_id for message in request.messages for call in message.tool_calls)
-        decoder = ChatDecoder(ReplyReducer(provider=PROVIDER, taken_ids=taken_ids), server=PROVIDER)
-        post = partial(_post, server, body, request.settings)
-        return WireStream(post, decoder, sdk=openai_sdk(), provider=PROVIDER, model=self._name)
-
-    def __repr__(self) -> str:
-        return f"LocalModel({self._name!r})"
-
-    def _find_server(self) -> LocalServer:
+    def _find(self) -> LocalServer:
         if self._server is None:
             if self._find_spec(_RUNTIME) is None:
-                msg = self._lacking(f"the package {_RUNTIME}")
-                raise UserError(msg)
-            self._server = _shared_server(self._path or self._find_weights())
+                raise UserError(_lacking(self._name, f"the package {_RUNTIME}"))
+            self._server = _shared_server(self._path or known_weights(self._name, self._find_spec))
         return self._server
 
-    def _find_weights(self) -> Path:
-        package, file = _WEIGHTS[self._name]
-        spec = self._find_spec(package)  # found, not imported: it would want packages that are not needed here
-        for folder in (spec and spec.submodule_search_locations) or ():
-            if (path := Path(folder, file)).is_file():
-                return path
-        msg = self._lacking(f"the weights, package {package}")
-        raise UserError(msg)
 
-    def _lacking(self, what: str) -> str:
-        return f"model 'local/{self._name}' lacks {what}; install what it needs:\n  {INSTALL}"
+def known_weights(name: str, find_spec: FindSpec = importlib.util.find_spec) -> Path:
+    """Return the GGUF file of the known model ``name``.
+
+    Raises:
+        UserError: it is not installed; the error says how to install it.
+    """
+    package, file = _WEIGHTS[name]
+    spec = find_spec(package)  # found, not imported: it would want packages that are not needed here
+    for folder in (spec and spec.submodule_search_locations) or ():
+        if (path := Path(folder, file)).is_file():
+            return path
+    raise UserError(_lacking(name, f"the weights, package {package}"))
+
+
+def _lacking(name: str, what: str) -> str:
+    return f"model 'local/{name}' lacks {what}; install what it needs:\n  {INSTALL}"
 
 
 def local_model(
@@ -342,12 +333,6 @@ def _shared_server(path: Path) -> LocalServer:
         if server is None:
             server = _shared[key] = LocalServer(path, slots=SHARED_SLOTS)
         return server
-
-
-async def _post(server: LocalServer, body: dict[str, Any], settings: ModelSettings) -> Any:
-    url = server.base_url if server.running else await anyio.to_thread.run_sync(server.start)
-    client = cached_client((PROVIDER, url), partial(_client, url))
-    return await OpenAIAPI(base_url=None, api_key=None, client=client).post("/chat/completions", body, settings)
 
 
 def _client(url: str) -> SDKClient:

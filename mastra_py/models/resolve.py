@@ -30,6 +30,12 @@ def resolve_model(model: Model | str) -> Model:
     return make(name.strip())
 
 
+def _openai_responses(name: str) -> Model:
+    from mastra_py.models.openai_responses import OpenAIResponsesModel
+
+    return OpenAIResponsesModel(name)
+
+
 def _openai_chat(name: str) -> Model:
     from mastra_py.models.openai_chat import OpenAIChatModel
 
@@ -49,7 +55,7 @@ def _local(name: str) -> Model:
 
 
 _PREFIXES: Mapping[str, Callable[[str], Model]] = {
-    "openai": _openai_chat,
+    "openai": _openai_responses,
     "openai-chat": _openai_chat,
     "anthropic": _anthropic,
     "local": _local,

@@ -25,8 +25,9 @@ from mastra_py._read_options import whole_number
 from mastra_py._reply_json import Unusable
 from mastra_py.errors import JudgeError, OutputValidationError, TripWire, UserError
 from mastra_py.messages import Message
-from mastra_py.models.base import Model, ModelRequest, ModelSettings, read_settings
+from mastra_py.models.base import Model, ModelRequest
 from mastra_py.models.resolve import resolve_model
+from mastra_py.models.settings import ModelSettings, read_settings
 from mastra_py.options import retry_cap
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor, ProcessorContext
 from mastra_py.scoring import JudgeAgent, JudgeRecord, ScorerRun

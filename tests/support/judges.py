@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mastra_py import Judge, PromptStep, create_scorer
-from mastra_py.models.base import ModelProfile
+from mastra_py.models.profile import ModelProfile
 from mastra_py.scorers import StepScorer
 from mastra_py.testing import ScriptedModel
 

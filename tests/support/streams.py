@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import anyio
+
 from mastra_py import Agent, AgentResult
-from mastra_py.events import AgentEvent
+from mastra_py.errors import ModelError
+from mastra_py.events import AgentEvent, ModelEvent, TextDelta
+from mastra_py.models import Model, ModelRequest
 from mastra_py.testing import assert_well_formed
 
 
@@ -38,3 +43,21 @@ def types(events: list[AgentEvent]) -> list[str]:
         if not (names and names[-1] == event.type and event.type.endswith("-delta")):
             names.append(event.type)
     return names
+
+
+async def read_reply(model: Model, request: ModelRequest) -> tuple[list[ModelEvent], ModelError | None]:
+    """Return the events of one reply, and the error that it ended in."""
+    events: list[ModelEvent] = []
+    try:
+        with anyio.fail_after(30):  # a real model may be asked, on a busy machine
+            async with model.stream(request) as stream:
+                async for event in stream:
+                    events.append(event)
+    except ModelError as exc:
+        return events, exc
+    return events, None
+
+
+def text_of(events: Sequence[ModelEvent]) -> str:
+    """Return the text in the events of a reply."""
+    return "".join([event.text for event in events if isinstance(event, TextDelta)])

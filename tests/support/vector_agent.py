@@ -64,6 +64,7 @@ LONG = 100_000.0
 async def play(kind: str, given: Facts) -> Facts:
     """Run the agent of a vector and return what came of it."""
     refuse_unknown("the vector", given, KEYS[kind])
+    build_error(given.get("on_complete_throws"))
     try:
         stage = _Stage(given)
         options = stage.options()
@@ -141,6 +142,9 @@ class _Stage:
             named = {"name": spec["name"]} if "name" in spec else {}
             return create_rubric_scorer(judge, read_value(spec.get("rubric")), id=spec["id"], **named)
         refuse_unknown("a scorer", spec, ("id", "name", "script"))
+        for entry in spec["script"]:  # not in the scorer, whose failure may be what is expected
+            refuse_unknown("a scorer's script", entry, ("score", "reason", "delay_ms", "throws"))
+            build_error(entry.get("throws"))
 
         async def score(ctx: Any) -> Any:
             entry = _entry(spec, calls[0])
@@ -166,6 +170,7 @@ class _Stage:
             self.error = exc
 
     async def stream(self, options: Facts) -> None:
+        begin = anyio.current_time()
         async with self.agent.stream(self.given["prompt"], **options) as stream:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._abort_in_time, stream)
@@ -174,20 +179,20 @@ class _Stage:
                 except RunError as exc:
                     self.error = exc
                 tasks.cancel_scope.cancel()
+            if self.events[-1].type != "abort":
+                assert anyio.current_time() - begin >= sum(self.waits()) - 1e-6, "a wait was not served"
             if self.error is None:
                 self.result = await stream.result()
         assert_well_formed(self.events)
 
     async def _read(self, stream: AgentStream[str]) -> None:
-        deltas, begin = 0, anyio.current_time()
+        deltas = 0
         async for event in stream:
             self.events.append(event)
             deltas += event.type == "text-delta"
             at_delta = event.type == "text-delta" and deltas == self.given.get("abort_on_text_delta")
             if at_delta or (event.type == "tool-call" and self.given.get("abort_on_tool_call")):
                 stream.cancel()
-        if self.events[-1].type != "abort":
-            assert anyio.current_time() - begin >= sum(self.waits()) - 1e-6, "a wait was not served"
 
     def waits(self) -> list[float]:
         return [event.delay for event in self.events if isinstance(event, RetryScheduled)]
@@ -262,9 +267,7 @@ def _asked(request: ModelRequest) -> Facts:
 
 
 def _entry(spec: Facts, index: int) -> Facts:
-    entry = spec["script"][min(index, len(spec["script"]) - 1)]
-    refuse_unknown("a scorer's script", entry, ("score", "reason", "delay_ms", "throws"))
-    return entry
+    return spec["script"][min(index, len(spec["script"]) - 1)]
 
 
 def _context(run: Any) -> Facts:
@@ -283,6 +286,7 @@ def _tool(spec: Facts) -> Tool:
     if unknown := set(spec["input"].values()) - set(TYPES):
         msg = f"unknown type of a tool's parameter: {min(unknown)!r}"
         raise UnknownNotationError(msg)
+    build_error(spec.get("throws"))
 
     async def run(**_: Any) -> Any:
         if spec.get("delay_ms"):

@@ -9,24 +9,11 @@ from typing import Any
 
 from support.vector_forms import ERRORED, reason_lines
 from support.vector_notation import read_value
+from support.vector_replies import OneOf
 from support.vector_rubric import reckon_score
+from support.vector_rubric_rules import gate_lines
 
 Facts = dict[str, Any]
-
-
-class OneOf:
-    """Equal to each of its items: what is not fixed."""
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __init__(self, *items: Any) -> None:
-        self.items = items
-
-    def __eq__(self, other: object) -> bool:
-        return other in self.items
-
-    def __repr__(self) -> str:
-        return f"one of {self.items}"
 
 
 @dataclass(slots=True)
@@ -115,7 +102,7 @@ class Scorers:
         if not self.given.get("parallel", True):
             return self._one_after_another(context, timeout, until)
         before = list(self._counts)
-        answers = [self._ask(index, context) for index in range(len(self.specs))]
+        answers = [self._ask(index, context, min(timeout, until)) for index in range(len(self.specs))]
         within = [a.seconds for a in answers if a.status == "passed" and a.seconds <= timeout]
         if self._any and within:
             return self._first_pass(answers, min(within), before)
@@ -147,7 +134,7 @@ class Scorers:
         answers: list[Answer] = []
         at = 0.0
         for index in range(len(self.specs)):
-            answer = self._ask(index, context)
+            answer = self._ask(index, context, min(timeout, until) - at)
             answers.append(answer)
             at += answer.seconds
             if at > timeout:
@@ -157,15 +144,16 @@ class Scorers:
                 break
         return Check(answers, at, timed_out=False, any=self._any)
 
-    def _ask(self, index: int, context: Facts) -> Answer:
+    def _ask(self, index: int, context: Facts, left: float) -> Answer:
+        """Ask a scorer that is cancelled after ``left`` seconds."""
         spec = self.specs[index]
         if "judge_turns" in spec:
-            return self._ask_judge(index, spec, context)
+            return self._ask_judge(index, spec, context, left)
         entry = spec["script"][min(self._counts[index], len(spec["script"]) - 1)]
         self._counts[index] += 1
-        self._contexts[spec["id"]].append(context)
         if context["tool_calls"]:
             self.claim("D25", "scorer_contexts")
+        self._contexts[spec["id"]].append(context)
         answer = Answer(spec["id"], spec.get("name", spec["id"]), "errored", entry.get("delay_ms", 0) / 1000)
         if "throws" in entry:
             return answer
@@ -183,7 +171,7 @@ class Scorers:
             self.claim("D30")
         return answer
 
-    def _ask_judge(self, index: int, spec: Facts, context: Facts) -> Answer:
+    def _ask_judge(self, index: int, spec: Facts, context: Facts, left: float) -> Answer:
         turns = spec["judge_turns"][self._counts[index] :] or spec["judge_turns"][-1:]
         answer = Answer(spec["id"], spec.get("name", "Rubric (LLM)"), "errored")
         seen = _until_error(turns)
@@ -198,18 +186,18 @@ class Scorers:
             rules, facts, calls = set(), {**facts, "error": "ScorerRunError"}, len(seen) + 1
         if rules:
             self.claim("+".join(sorted(rules)))
-        self._counts[index] += calls
-        answer.seconds = sum(turn.get("delay_ms", 0) for turn in _repeated(turns, calls)) / 1000
+        answer.seconds = _seconds(turns, calls)
+        begun = sum(_seconds(turns, number) < left for number in range(calls))
+        self._counts[index] += begun
         if calls:
             asked = {name: facts[name] for name in ("criteria_sent", "task_sent", "output_sent")}
-            self._sent[spec["id"]] += [asked] * calls
+            self._sent[spec["id"]] += [asked] * begun
         if "error" in facts:
             return answer
         answer.score = facts["score"]
         answer.reason = {name: facts[name] for name in ("passed", "verdicts", "assessment")}
         answer.status = "passed" if facts["passed"] else "failed"
-        for text, met, _, why in facts["verdicts"]:
-            answer.lines += [] if met else reason_lines(f"{text}\n{why}")
+        answer.lines = [*gate_lines(facts["verdicts"])]
         return answer
 
 
@@ -226,5 +214,6 @@ def _less(items: list[Facts], at_most: int) -> Any:
     return OneOf(*[items[: len(items) - n] for n in range(at_most + 1)]) if at_most else items
 
 
-def _repeated(turns: list[Facts], count: int) -> list[Facts]:
-    return [turns[min(i, len(turns) - 1)] for i in range(count)]
+def _seconds(turns: list[Facts], count: int) -> float:
+    """Return how long so many replies take."""
+    return sum(turns[min(i, len(turns) - 1)].get("delay_ms", 0) for i in range(count)) / 1000

@@ -36,6 +36,8 @@ PLAIN_FIELDS = ("request_context", "additional_context", "ground_truth", "expect
 RUN_FIELDS = ("run_id", "input", "output", *PLAIN_FIELDS)
 INPUT_FIELDS = ("input_messages", "remembered_messages", "system_messages", "tagged_system_messages")
 
+PARTS = {"text": ("text",), "reasoning": ("text", "reasoning", "details"), "tool-invocation": ("tool_invocation",)}
+
 Stored = dict[str, Any]
 """A message in the recorded shape."""
 
@@ -74,6 +76,8 @@ def read_stored(stored: Stored, origins: Origins) -> list[Message]:
     parts: list[Part] = []
     results: list[Part] = []
     for part in _stored_parts(content):
+        if part["type"] in PARTS:
+            refuse_unknown("a part", part, ("type", *PARTS[part["type"]]))
         if part["type"] == "tool-invocation":
             _read_tool(part["tool_invocation"], parts, results)
         elif part["type"] != "step-start":
@@ -171,13 +175,12 @@ def expected(vector: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
     options, run = given["options"], given["run"]
     rules: set[str] = set()
     limits = [options.get(name) for name in ("max_remembered_messages", "max_output_messages")]
-    if any(limit is not None and limit < 0 for limit in limits):
-        return {"error": "UserError"}, {"D26", "D37"}
+    _refuse_unexplained(run, recorded)
     facts: dict[str, Any] = {"run_id": run.get("run_id"), "mutated": recorded["given_run_mutated"]}
     for name in PLAIN_FIELDS:
         facts[name] = None if name in recorded["undefined_keys"] else read_value(run.get(name))
     if isinstance(run.get("input"), dict):
-        facts["input_messages"] = recorded["input_message_ids"]
+        facts["input_messages"] = recorded["input_message_ids"] or []
         stored = run["input"].get("remembered_messages", [])
         facts["remembered"] = _kept(stored, options, limits[0], recorded["remembered_ids"], rules)
         facts["remembered_tools"] = _tools(stored, facts["remembered"], options, rules)
@@ -188,7 +191,20 @@ def expected(vector: dict[str, Any]) -> tuple[dict[str, Any], set[str]]:
         facts["output_tools"] = _tools(run["output"], facts["output_messages"], options, rules)
     else:
         facts["output"] = recorded.get("output", run.get("output"))
+    if any(limit is not None and limit < 0 for limit in limits):
+        return {"error": "UserError"}, {"D26", "D37"}
     return facts, rules
+
+
+def _refuse_unexplained(run: dict[str, Any], recorded: dict[str, Any]) -> None:
+    """Fail where the record has messages that were not given, or lacks those that were."""
+    has_messages = isinstance(run.get("input"), dict)
+    given = [m["id"] for m in run["input"].get("input_messages", [])] if has_messages else None
+    assert (recorded["input_message_ids"] or None) == (given or None), "the input messages are not those given"
+    assert has_messages or recorded["remembered_ids"] is None
+    assert isinstance(run.get("output"), list) or recorded["output_ids"] is None
+    unknown = set(recorded["undefined_keys"]) - {*RUN_FIELDS, *recorded["keys"]}
+    assert not unknown, f"the record has unknown keys: {unknown}"
 
 
 def _kept(
@@ -198,12 +214,12 @@ def _kept(
     theirs = [m["id"] for m in stored if _keeps(m, options, _their_types(m))]
     ours = [m["id"] for m in stored if _keeps(m, options, _our_types(m))]
     # Their rule, as this reader understands it, has to explain the recording before it is departed from.
-    assert recorded == (theirs[-limit:] if limit else theirs)
+    assert (recorded or []) == (theirs[-limit:] if limit else theirs), "the reader's idea does not explain the record"
     if limit == 0:
         rules.add("D26")  # 0 keeps none
         return []
     if theirs == ours:
-        return recorded
+        return recorded or []
     for message in stored:
         if (message["id"] in theirs) != (message["id"] in ours):
             rules.add("D26" if _has_step_start(message) else "D41")

@@ -59,7 +59,8 @@ def tool_forms(events: Iterable[Form]) -> list[Form]:
 
 def naming(text: str, tool: str, tools: Sequence[str]) -> str:
     """Return whether the text of a tool error names what it has to: the tool; for an unknown one those that exist."""
-    wanted = [tool] if tool in tools else [tool, *tools]
+    # In a turn that was cut off, none of its tools is looked for.
+    wanted = [tool] if tool in tools or "did not run" in text else [tool, *tools]
     return "named" if all(name in text for name in wanted) else f"does not name {wanted}: {text}"
 
 
@@ -154,7 +155,7 @@ def _result_form(result: ScorerVerdict, rubrics: set[str]) -> dict[str, Any]:
 def _reason(result: ScorerVerdict, rubrics: set[str]) -> Any:
     if result.status == "errored":
         return ERRORED
-    return read_reason(result.reason) if result.reason and result.scorer_id in rubrics else result.reason
+    return read_reason(result.result) if result.result and result.scorer_id in rubrics else result.reason
 
 
 def _overall(reason: str | None, results: Iterable[ScorerVerdict], rubrics: set[str]) -> Any:

@@ -6,100 +6,63 @@ recorded. Where no rule does, the record decides and not this reckoning.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from mastra_py.errors import MastraError, TripWire, UserError
 from mastra_py.processors import ApiErrorContext
 from support.vector_calls import Call, refuse
-from support.vector_check import Check, Scorers
-from support.vector_forms import FEEDBACK, Form, error_form, tool_forms, without_results
-from support.vector_models import ReckonedModels
+from support.vector_check import Check
+from support.vector_forms import FEEDBACK, Form
 from support.vector_notation import read_value
 from support.vector_retry import build_error, departs_by_d12
-from support.vector_turns import read_processor, text_of, turn_error
+from support.vector_state import Claims, Ended, State
+from support.vector_turns import text_of, turn_error
 
 Facts = dict[str, Any]
-Claims = dict[str, set[str]]
 
-FIELDS = (
-    "types", "events", "tool_chunks", "checks", "on_complete", "final_text", "finish_reason", "steps", "step_texts",
-    "messages", "prompts", "last_prompt", "model_calls", "usage", "on_finish", "error", "stop_reason", "scorer_calls",
-    "sent_to_judge", "scorer_contexts", "processor_calls", "waits",
-)  # fmt: skip
 STREAMED = ("types", "events", "tool_chunks")
 SENT = ("prompts", "last_prompt")
 CUT_OFF = {"length", "content_filter", "refusal"}
-DEFAULT_STEPS = 5
 DEFAULT_CAP = 10
 THEIR_CAP = 3
 
 
-async def reckon(given: Facts) -> tuple[Facts, Claims]:
-    """Return what the run comes to, and by which rules each fact of it may differ from the record."""
+@dataclass(slots=True)
+class Reckoned:
+    """What a run comes to, and the rules by which each fact of it may differ from the record.
+
+    ``forks`` are the facts as they were before any of their rules made a difference. A rule may touch some facts of the
+    run, or have ``another_run`` come of it.
+    """
+
+    facts: Facts
+    claims: Claims
+    forks: Facts = field(default_factory=dict)
+    another_run: bool = False
+
+
+async def reckon(given: Facts) -> Reckoned:
+    """Return what the run comes to by our rules."""
     try:
         loop = _Loop(given)
         await loop.run()
     except UserError:
-        return {"refused": "UserError"}, {"refused": {"D37"}}
-    return loop.facts(), loop.claims
+        return Reckoned({"refused": "UserError"}, {"refused": {"D37"}})
+    return Reckoned(loop.facts(), loop.claims, loop.forks, loop.is_another_run)
 
 
-class _Ended(Exception):  # noqa: N818 -- no error: the run is over
-    """The run is over, for ``stop_reason`` or by ``error``."""
-
-    def __init__(self, stop_reason: str | None, error: Exception | None = None) -> None:
-        super().__init__(stop_reason)
-        self.stop_reason = stop_reason
-        self.error = error
-
-
-class _Loop:
-    def __init__(self, given: Facts) -> None:
-        self.given = given
-        self.claims: Claims = {}
-        self.models = ReckonedModels(given)
-        self.tools = {tool["name"]: tool for tool in given.get("tools", ())}
-        self.asked: list[tuple[str, int]] = []
-        self.processors = [(spec, read_processor(spec, self.asked)) for spec in given.get("error_processors", ())]
-        self.scorers = Scorers(given, self.claim)
-        self.clock = 0.0
-        self.abort_at = given["abort_after_ms"] / 1000 if "abort_after_ms" in given else math.inf
-        self.deltas = 0
-        self.step = 0
-        self.events: list[Form] = [("start",)]
-        self.history: list[Form] = [("user", "text", given["prompt"])]
-        self.hidden: set[int] = set()
-        self.draft_start = 0
-        self.prompts: list[list[Form]] = []
-        self.texts: list[str] = []
-        self.used: list[tuple[str, Any]] = []
-        self.call_ids: set[str] = set()
-        self.checks: list[Facts] = []
-        self.told: list[Facts] = []
-        self.waits: list[float] = []
-        self.partial = ""
-        self.finish: str | None = None
-        self.stop_reason: str | None = None
-        self.error: Exception | None = None
-        self.usage = 0
-
-    @property
-    def max_steps(self) -> int:
-        return read_value(self.given.get("max_steps", DEFAULT_STEPS))
-
-    def claim(self, rules: str, *fields: str) -> None:
-        for name in fields or FIELDS:
-            self.claims.setdefault(name, set()).update(rules.split("+"))
-
+class _Loop(State):
     # The end.
 
     async def run(self) -> None:
         try:
             while True:
                 await self._step()
-        except _Ended as end:
+        except Ended as end:
             self.stop_reason, self.error = end.stop_reason, end.error
         if self.error is not None:
             self.finish = "error"
@@ -112,36 +75,9 @@ class _Loop:
         else:
             self.events.append(("finish",))
 
-    def facts(self) -> Facts:
-        last = self.texts[-1] if self.texts else ""
-        ended = self.error is None and self.stop_reason not in {"cancelled", "tripwire"}
-        whole = [entry for i, entry in enumerate(self.history) if i not in self.hidden]
-        return {
-            "types": [event[0] for event in self.events],
-            "events": self.events,
-            "tool_chunks": tool_forms(self.events),
-            "checks": self.checks,
-            "on_complete": self.told,
-            "final_text": self.partial or ("" if self.error is not None else last),
-            "finish_reason": self.finish,
-            "steps": len(self.texts),
-            "step_texts": self.texts,
-            "messages": without_results(whole),
-            "prompts": self.prompts,
-            "last_prompt": self.prompts[-1] if self.prompts else None,
-            "model_calls": self.models.calls(),
-            "usage": {"input_tokens": self.usage, "output_tokens": self.usage, "total_tokens": 2 * self.usage},
-            "on_finish": {"text": last, "finish_reason": self.finish} if ended else None,
-            "error": error_form(self.error) if self.error is not None else None,
-            "stop_reason": self.stop_reason,
-            **self.scorers.facts(),
-            "processor_calls": self.asked,
-            "waits": [round(wait * 1000) for wait in self.waits if wait > 0.4],
-        }
-
     def _wait(self, seconds: float) -> None:
         if self.clock + seconds > self.abort_at:
-            raise _Ended("cancelled")
+            raise Ended("cancelled")
         self.clock += seconds
 
     # A step.
@@ -155,10 +91,12 @@ class _Loop:
         self.finish = "tool_calls" if calls and reason in {"stop", "other"} else reason
         self.partial = ""
         if self.finish in CUT_OFF:
+            if calls:
+                self.claim("D4")
             failures, entries = refuse(calls)
             self.events += failures
             self._commit(turn, text, entries)
-            if self.scorers.specs or calls:
+            if self.scorers.specs:
                 self.claim("D4")
             self._finish_step(self.finish)
         if calls:
@@ -171,7 +109,7 @@ class _Loop:
     def _finish_step(self, stop_reason: str | None) -> None:
         self.events.append(("step-finish",))
         if stop_reason is not None:
-            raise _Ended(stop_reason)
+            raise Ended(stop_reason)
 
     def _commit(self, turn: Facts, text: str, outcomes: Iterable[Form]) -> None:
         self.texts.append(text)
@@ -223,7 +161,7 @@ class _Loop:
             self.partial += chunk
             self.deltas += 1
             if self.deltas == self.given.get("abort_on_text_delta"):
-                raise _Ended("cancelled")
+                raise Ended("cancelled")
         if chunks and whole and not turn.get("hang"):
             self.events.append(("text-end",))
         for spec in turn.get("tool_calls", ()):
@@ -231,7 +169,7 @@ class _Loop:
             self.events += [("tool-call-input-streaming-start",), ("tool-call-delta",)]
             self.events += [("tool-call-input-streaming-end",), ("tool-call", call.id, call.name, call.args)]
             if self.given.get("abort_on_tool_call"):
-                raise _Ended("cancelled")
+                raise Ended("cancelled")
         if turn.get("hang"):
             self._wait(math.inf)
 
@@ -252,6 +190,8 @@ class _Loop:
         self.claim("D36", *STREAMED)
         if self.models.total - self.models.switches >= self.max_steps:
             self.claim("D13")  # theirs takes the retries for steps
+        if self.clock + delay > self.abort_at:
+            self.claim("D28", "waits")  # whether one that is cut short counts as a wait
         self.waits.append(delay)
         self.partial = ""
         self._wait(delay)
@@ -262,7 +202,7 @@ class _Loop:
         if self.models.departs_by_d31(turn):
             self.claim("D31")
         if not self.models.fall_back():
-            raise _Ended(None, error)
+            raise Ended(None, error)
         return False
 
     def _claim_theirs(self, turn: Facts) -> None:
@@ -289,7 +229,7 @@ class _Loop:
                 self.claim("D42")
                 self.events.append(("tripwire",))
                 self.finish, self.partial = "tripwire", ""
-                raise _Ended("tripwire") from None
+                raise Ended("tripwire") from None
             except Exception:  # noqa: BLE001, S112 -- D10: it is passed over
                 continue
             if retry is not None:
@@ -306,21 +246,28 @@ class _Loop:
         entries: list[Form] = [("assistant", "call", call.name, call.args) for call in calls]
         try:
             self._wait(max(call.seconds for call in calls))
-        except _Ended:
+        except Ended:
             self.claim("D28")
+            for call in itertools.takewhile(lambda call: self.clock + call.seconds <= self.abort_at, calls):
+                kind, said = call.outcome()
+                self.events.append((f"tool-{kind}", call.id, call.name, call.args, said))
             self._commit(turn, text, [*entries, *[("tool", "error", call.name, "named") for call in calls]])
             raise
+        self._claim_tools(calls)
         for call in calls:
             kind, said = call.outcome()
             self.events.append((f"tool-{kind}", call.id, call.name, call.args, said))
             entries.append(("tool", kind, call.name, said))
+        self._commit(turn, text, entries)
+
+    def _claim_tools(self, calls: list[Call]) -> None:
+        for call in calls:
             if call.is_unfit:
                 self.claim("D20" if call.not_json else "D35", *STREAMED, *SENT)
             if not call.tool and len(calls) > 1:
                 self.claim("D35", *STREAMED)
-            if kind == "result" and call.gives_nothing:
+            if call.outcome()[0] == "result" and call.gives_nothing:
                 self.claim("D21")
-        self._commit(turn, text, entries)
 
     # The check.
 
@@ -338,7 +285,7 @@ class _Loop:
         check = self.scorers.check(context, self.abort_at - self.clock)
         try:
             self._wait(check.seconds)
-        except _Ended:
+        except Ended:
             self.claim("D11+D28")
             raise
         if check.departs_by_d9:
@@ -374,7 +321,7 @@ class _Loop:
             return
         error = build_error(self.given["on_complete_throws"])
         if isinstance(error, MastraError):
-            raise _Ended(None, error)
+            raise Ended(None, error)
         self.claim("D10")
 
     def _stop_on(self, check: Check, *, at_end: bool) -> str | None:

@@ -13,6 +13,10 @@ from support.vector_retry import UnknownNotationError
 CONFORMANCE = Path(__file__).parent.parent / "conformance"
 
 
+NAN = float("nan")
+"""The only one, so that lists and dicts that hold it are equal."""
+
+
 def load_vectors(kind: str) -> list[dict[str, Any]]:
     """Return the vectors of a kind, those of the folder ``extra`` last."""
     files = [CONFORMANCE / f"{kind}.json", CONFORMANCE / "extra" / f"{kind}.json"]
@@ -37,7 +41,9 @@ def read_value(value: Any) -> Any:
     match value["$js"]:
         case "undefined":
             return None
-        case "NaN" | "Infinity" | "-Infinity" as number:
+        case "NaN":
+            return NAN
+        case "Infinity" | "-Infinity" as number:
             return float(number)
         case "bigint":
             return int(value["value"])

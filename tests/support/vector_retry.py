@@ -5,21 +5,29 @@ An unknown key or value fails the vector: it would otherwise pass without having
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from mastra_py.errors import ModelError, UserError
 from mastra_py.processors import ApiErrorContext, RetryMatcher, StreamErrorRetryProcessor, is_bad_request
 from mastra_py.testing import api_error
+from support.vector_replies import OneOf
+from support.vector_retry_rules import (
+    ENDLESS,
+    Reckoned,
+    departs_by_d12,
+    is_marked,
+    reckon_ours,
+    reckon_theirs,
+    refused_option,
+    rule_of,
+)
+
+__all__ = ["departs_by_d12"]
 
 JsonObject = Mapping[str, Any]
-
-ENDLESS = 50
-CONNECTION_CODES = ("ECONN", "EPIPE", "ETIMEDOUT", "ENOTFOUND", "EAI_AGAIN")
-NEVER_UNKNOWN = {400, 401, 403, 404, 422}
 
 
 class UnknownNotationError(AssertionError):
@@ -90,80 +98,30 @@ def expected(vector: JsonObject) -> tuple[Outcome, str | None]:
         raised=expect["thrown"]["message"] if "thrown" in expect else None,
         retryable=expect.get("derived_is_retryable"),
     )
-    if (option := _refused_option(given["options"])) is not None:
-        return Outcome(refused=option, retryable=recorded.retryable), "D37"
-    if recorded.retries and _is_unknown_but_hopeless(given):
-        return replace(recorded, retries=0, delays=()), "D12"
-    if not recorded.retries and recorded.raised is None and _has_connection_code(given["error"]):
-        return _retried_as_configured(given["options"], recorded), "D12"
-    return recorded, None
+    now = datetime.fromisoformat(given["now"])
+    theirs = reckon_theirs(given["error"], given["options"], now)
+    assert recorded.retryable in {None, is_marked(given["error"])}, "the reader's idea does not explain the mark"
+    option = refused_option(given["options"])
+    if option is not None:
+        facts, rule = Outcome(refused=option, retryable=recorded.retryable), "D37"
+    else:
+        ours = reckon_ours(given["error"], given["options"], now)
+        marked = OneOf(False, recorded.retryable) if recorded.retryable and not ours.retries else None
+        facts, rule = _outcome(ours, recorded, marked), rule_of(given["error"])
+        if ours == theirs or facts == recorded:
+            return recorded, None
+    assert _outcome(theirs, recorded) == recorded, f"the reader's idea does not explain the record: {theirs}"
+    return facts, rule
 
 
-# --- the rules, read from what is given
-
-
-def departs_by_d12(options: JsonObject | None, turn: JsonObject) -> bool:
-    """Return whether D12 reads the error of a turn in another way than the recorded program."""
-    if options is None:
-        return False
-    if turn.get("error_at") == "stream_broken" and not options.get("retry_unknown_errors"):
-        return True
-    if "error" not in turn:
-        return False
-    error = turn["error"]
-    newly_marked = _has_connection_code(error) and not options.get("retry_unknown_errors")
-    return newly_marked or _is_unknown_but_hopeless({"options": options, "error": error})
-
-
-def _refused_option(options: JsonObject) -> str | None:
-    """D37: the first option, in the order of construction, that is negative, NaN or infinite."""
-    ours = {"max_retries": "max_retries", "max_retry_after_ms": "max_retry_after", "delay_ms": "delay"}
-    for source in (*options.get("matchers", ()), options):
-        for key, name in ours.items():
-            value = source.get(key)
-            if isinstance(value, (int, float, str)) and not 0 <= float(value) < math.inf:
-                return name
-    return None
-
-
-def _is_unknown_but_hopeless(given: JsonObject) -> bool:
-    """D12: only ``retry_unknown_errors`` had it retried, though its status says that it will fail again."""
-    if not given["options"].get("retry_unknown_errors") or given["options"].get("matchers"):
-        return False
-    chain = list(_specs(given["error"]))
-    marked = any(_mark(spec) for spec in chain)
-    return not marked and any(_status(spec) in NEVER_UNKNOWN for spec in chain)
-
-
-def _has_connection_code(spec: JsonObject) -> bool:
-    """D12: the error or a cause is a connection error."""
-    return any(str(s.get("code", "")).startswith(CONNECTION_CODES) for s in _specs(spec) if s["type"] == "error")
-
-
-def _retried_as_configured(options: JsonObject, recorded: Outcome) -> Outcome:
-    _only(options, "max_retries", "delay_ms")
-    retries = options.get("max_retries", 1)
-    return replace(recorded, retries=retries, delays=(_seconds(options.get("delay_ms", 0)),) * retries)
-
-
-def _specs(spec: JsonObject | None) -> Iterator[JsonObject]:
-    while spec is not None:
-        yield spec
-        spec = spec.get("cause")
-
-
-def _mark(spec: JsonObject) -> bool:
-    stated = spec.get("value", spec) if spec["type"].startswith("plain_object") else spec
-    if "is_retryable" in stated:
-        return stated["is_retryable"] is True
-    status = spec.get("status") if _is_response(spec) else None
-    return status is not None and (status in {408, 409, 429} or status >= 500)
-
-
-def _status(spec: JsonObject) -> int | None:
-    holder = spec.get("value", spec) if spec["type"].startswith("plain_object") else spec
-    status = holder.get("status", holder.get("status_code"))
-    return int(status) if status is not None else None
+def _outcome(reckoned: Reckoned, recorded: Outcome, retryable: Any = None) -> Outcome:
+    return Outcome(
+        retries=reckoned.retries,
+        delays=reckoned.delays,
+        on_retry=reckoned.on_retry,
+        raised=reckoned.raised,
+        retryable=recorded.retryable if retryable is None else retryable,
+    )
 
 
 # --- errors
@@ -279,7 +237,7 @@ def _match(spec: JsonObject) -> Callable[[Exception], bool]:
         case {"always": True, **rest} if not rest:
             return lambda _: True
         case {"message_contains": str(text), **rest} if not rest:
-            return lambda error: text in str(error)
+            return lambda error: text in getattr(error, "message", str(error))  # without whose error it is
         case {"builtin": "bad_request", **rest} if not rest:
             return is_bad_request
         case {"throws": True, **rest} if not rest:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from support import (
     vector_agent,
     vector_filter,
@@ -19,12 +21,18 @@ from support import (
     vector_scorer,
     virtual_time,
 )
+from support.vector_blur import agree
 from support.vector_retry import UnknownNotationError
+from support.vector_state import begins_alike
 
 Facts = dict[str, Any]
 
 NEEDS = ("sub_agents", "memory")
 """Keys of ``given`` that ask for what the package does not have yet."""
+
+
+LONG = 1_000_000.0
+"""Seconds, of virtual time, after which a run is taken to hang."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +72,11 @@ def run_vector(vector: Facts, backend: str) -> Outcome:
 
 
 async def _run(vector: Facts) -> Outcome:
+    with anyio.fail_after(LONG):
+        return await _outcome(vector)
+
+
+async def _outcome(vector: Facts) -> Outcome:
     name, kind, given = vector["name"], vector["kind"], vector["given"]
     if needs := next((key for key in NEEDS if key in given and kind in {"completion", "retry"}), None):
         return Outcome(name=name, ok=None, needs=needs)
@@ -79,28 +92,32 @@ async def _run_alone(vector: Facts) -> tuple[Any, Iterable[str], Any]:
     given = vector["given"]
     match vector["kind"], given.get("level"):
         case "rubric_parse", _:
-            return *vector_rubric.expected_parse(vector), await vector_rubric.play_parse(given)
+            got, expected = await vector_rubric.play_parse(given), vector_rubric.expected_parse
         case "rubric_score", _:
-            return *vector_rubric.expected_score(vector), await vector_rubric.play_score(given)
+            got, expected = await vector_rubric.play_score(given), vector_rubric.expected_score
         case "scorer_run", _:
-            return *vector_scorer.expected(vector), await vector_scorer.play(given)
+            got, expected = await vector_scorer.play(given), vector_scorer.expected
         case "filter_run", _:
-            return *vector_filter.expected(vector), vector_filter.play(given)
+            got, expected = vector_filter.play(given), vector_filter.expected
         case "retry", "judge":
-            return *vector_judge.expected(vector), await vector_judge.play(given)
+            got, expected = await vector_judge.play(given), vector_judge.expected
         case "retry", "processor":
-            expected, rule = vector_retry.expected(vector)
-            return expected, [rule] if rule else [], await vector_retry.play(given)
+            got = await vector_retry.play(given)
+            wanted, rule = vector_retry.expected(vector)
+            return wanted, [rule] if rule else [], got
         case kind, level:
             msg = f"unknown kind of vector {kind!r}, level {level!r}"
             raise UnknownNotationError(msg)
+    return *expected(vector), got  # played first: that is where unknown notation is found
 
 
 async def _run_agent(vector: Facts) -> Outcome:
     """Compare what came with the record, and with the reckoning where a rule may make a difference."""
     got = await vector_agent.play(vector["kind"], vector["given"])
     recorded = vector_record.recorded_facts(vector)
-    reckoned, claims = await vector_loop.reckon(vector["given"])
+    run = await vector_loop.reckon(vector["given"])
+    _refuse_unexplained(recorded, run)
+    reckoned, claims = run.facts, run.claims
     fields = [f for f in (*recorded, "stop_reason") if f in recorded or f in claims]
     if "refused" in {*reckoned, *got}:
         fields, recorded = ["refused"], {"refused": None}
@@ -117,6 +134,15 @@ async def _run_agent(vector: Facts) -> Outcome:
         got={f: came[f] for f in wrong} if wrong else came,
         unread=tuple(vector_record.unread(vector)),
     )
+
+
+def _refuse_unexplained(recorded: Facts, run: vector_loop.Reckoned) -> None:
+    """Fail where the record differs from our run before a rule has it differ, or in what that rule is not about."""
+    odd = [name for name, fork in run.forks.items() if name in recorded and not begins_alike(recorded[name], fork)]
+    if not run.another_run:
+        claims = {name: rules for name, rules in run.claims.items() if name in recorded}
+        odd += [name for name, rules in claims.items() if not agree(name, rules, recorded[name], run.facts[name])]
+    assert not odd, f"no rule explains the record of {', '.join(odd)}: {[recorded[name] for name in odd]}"
 
 
 def _sorted(rules: Iterable[str]) -> list[str]:

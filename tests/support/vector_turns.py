@@ -11,7 +11,8 @@ import anyio
 
 from mastra_py import Retry, TripWire
 from mastra_py.errors import StreamError
-from mastra_py.models.base import ModelProfile, ModelRequest
+from mastra_py.models.base import ModelRequest
+from mastra_py.models.profile import ModelProfile
 from mastra_py.processors import ApiErrorContext, ErrorProcessor
 from mastra_py.testing import FunctionModel, Turn
 from support.vector_notation import read_value, refuse_unknown
@@ -32,6 +33,10 @@ TURN = (
 )
 
 
+ENDLESS = 500
+"""Calls of a model after which a run is taken never to end: it may take no time, not even a virtual one."""
+
+
 def scripted_model(
     turns: Sequence[dict[str, Any]],
     *,
@@ -43,6 +48,7 @@ def scripted_model(
     script = [(turn.get("delay_ms", 0) / 1000, read_turn(turn)) for turn in turns]
 
     async def answer(request: ModelRequest) -> Turn:
+        assert model.calls < ENDLESS, "the run never ends"
         if on_call is not None:
             on_call(request)
         delay, turn = script[min(model.calls, len(script)) - 1]
@@ -110,21 +116,29 @@ class ScriptedProcessor:
         self._script = spec["script"]
         self._asked = 0
         self._calls = calls
+        for entry in self._script:
+            _refuse_unknown_answer(entry)
 
     async def process_api_error(self, ctx: ApiErrorContext, /) -> Retry | None:
         self._calls.append((self.id, ctx.retry_count))
         entry = self._script[min(self._asked, len(self._script) - 1)]
         self._asked += 1
-        match entry:
-            case {"retry": bool(retry)}:
-                return Retry() if retry else None
-            case {"throws": error}:
-                raise build_error(error)
-            case {"abort": str(reason)}:
-                raise TripWire(reason)
-            case _:
-                msg = f"unknown answer of a processor {entry!r}"
-                raise UnknownNotationError(msg)
+        if "throws" in entry:
+            raise build_error(entry["throws"])
+        if "abort" in entry:
+            raise TripWire(entry["abort"])
+        return Retry() if entry["retry"] else None
+
+
+def _refuse_unknown_answer(entry: dict[str, Any]) -> None:
+    match entry:
+        case {"retry": bool(), **rest} | {"abort": str(), **rest} if not rest:
+            pass
+        case {"throws": error, **rest} if not rest:
+            build_error(error)
+        case _:
+            msg = f"unknown answer of a processor {entry!r}"
+            raise UnknownNotationError(msg)
 
 
 class _Recorded:
@@ -132,13 +146,16 @@ class _Recorded:
 
     def __init__(self, spec: dict[str, Any], calls: list[tuple[str, int]]) -> None:
         refuse_unknown("a processor", spec, ("type", "id", "options"))
-        self._processor = build_processor(spec["options"])
+        self._processor = build_processor(spec.get("options", {}))
         self.id = spec.get("id", "stream_error_retry")
         self._calls = calls
+        self.waits: list[float] = []
 
     async def process_api_error(self, ctx: ApiErrorContext, /) -> Retry | None:
         self._calls.append((self.id, ctx.retry_count))
-        return await self._processor.process_api_error(ctx)
+        retry = await self._processor.process_api_error(ctx)
+        self.waits += [retry.delay] if retry is not None else []
+        return retry
 
 
 def read_processor(spec: dict[str, Any], calls: list[tuple[str, int]]) -> ErrorProcessor:

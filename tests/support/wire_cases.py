@@ -1,13 +1,9 @@
-"""Replies seen in the field, in ``tests/wire``: a body to play, and a sidecar of its name with what is to come of it.
-
-An unknown key in a sidecar, or an unknown path or operation in what it says about requests, fails the test.
-"""
+"""Replies seen in the field as a model alone reads them: ``wire_suite`` plays whole cases."""
 
 from __future__ import annotations
 
 import email.utils
 import json
-import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,19 +12,14 @@ from typing import Any
 from mastra_py.errors import ModelError
 from mastra_py.events import ModelEvent, ModelFinished, ReasoningDelta, TextDelta, ToolCall
 from support.http_server import WIRE, Reply, Request, Script, one_byte_at_a_time
-
-ABOUT_THE_REPLY = {"text", "text_partial", "reasoning", "tool_calls", "finish_reason", "usage", "error", "executed"}
-ABOUT_THE_RUN = {
-    *("requests", "max_requests", "executed_count", "scorers_run", "stop_reason", "final_text"),
-    *("assert", "replay", "without_processor", "delay_between_requests_s", "if_served", "also_for"),
-}
+from support.wire_paths import find, holds
+from support.wire_sidecar import find_sidecars, read_sidecar
 
 
 def wire_cases(provider: str) -> list[Path]:
     """Return the sidecars of the cases in which the server plays ``provider``; those of judges are apart."""
-    sidecars = [path for path in sorted(WIRE.glob("A*.json")) if not path.name.endswith(".body.json")]
-    cases = [(path, json.loads(path.read_text())) for path in sidecars]
-    return [path for path, case in cases if case["provider"] == provider and case.get("role") != "judge"]
+    cases = [read_sidecar(path) for path in find_sidecars(WIRE)]
+    return [case.path for case in cases if case.provider == provider and not case.is_judge]
 
 
 def case_name(path: Path) -> str:
@@ -36,9 +27,9 @@ def case_name(path: Path) -> str:
 
 
 def load_case(path: Path) -> dict[str, Any]:
-    case = json.loads(path.read_text())
-    assert set(case["expect"]) <= ABOUT_THE_REPLY | ABOUT_THE_RUN
-    return case
+    """Return a sidecar as it stands, once it has been read strictly."""
+    read_sidecar(path)
+    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def reply_of(case: dict[str, Any], *, bytewise: bool = False) -> Reply:
@@ -117,58 +108,11 @@ def any_of(expected: Any) -> list[Any]:
     return expected if isinstance(expected, list) else [expected]
 
 
-# --- what is said about the bodies of requests
-
-
 def check_requests(asserts: Sequence[dict[str, Any]], requests: Sequence[Request]) -> None:
     """Check what a case asserts about requests; ``request`` counts from 1, ``"*"`` is each of them."""
-    for check in asserts:
-        chosen = requests if check["request"] == "*" else [requests[check["request"] - 1]]
+    for claim in asserts:
+        chosen = requests if claim["request"] == "*" else [requests[claim["request"] - 1]]
         assert chosen
         for request in chosen:
-            found = find(request.json, check["path"])
-            assert holds(request.json, check), f"{check} does not hold: there is {found}"
-
-
-def holds(body: Any, check: dict[str, Any]) -> bool:
-    """Tell whether ``{"path": ..., "op": ..., "value": ...}`` holds for a request's body."""
-    found = find(body, check["path"])
-    value: Any = check.get("value")
-    match check["op"]:
-        case "eq":
-            return found == value
-        case "excludes":
-            return value not in found
-        case "each_matches":
-            return bool(found) and all(re.search(value, item) for item in found)
-        case "distinct":
-            return bool(found) and len(set(found)) == len(found)
-        case "same_as":
-            return found == find(body, value)
-        case op:
-            raise AssertionError(f"operation {op!r} is not known")
-
-
-STEP = re.compile(
-    r"\.?(?:(?P<key>\w+)|@(?P<role>\w+)|\[(?P<index>-?\d+)\]|\[(?P<all>\*)\]|\[\?(?P<field>\w+)=(?P<value>\w+)\])"
-)
-
-
-def find(body: Any, path: str) -> Any:
-    """Return what is at ``path``: one value, or a list of them where the path has a ``[*]`` or ``[?key=value]``."""
-    found: list[Any] = [body]
-    many, end = False, 0
-    while end < len(path):
-        step = STEP.match(path, end)
-        assert step, f"path {path!r} is not understood"
-        end = step.end()
-        if step["key"]:
-            found = [item[key] for item in found if (key := step["key"]) in item]
-        elif step["role"]:
-            found = [[message for message in body["messages"] if message["role"] == step["role"]]]
-        elif step["index"]:
-            found = [item[int(step["index"])] for item in found]
-        else:
-            many = True
-            found = [e for item in found for e in item if step["all"] or e.get(step["field"]) == step["value"]]
-    return found if many else found[0]
+            found = find(request.json, claim["path"])
+            assert holds(request.json, claim), f"{claim} does not hold: there is {found}"

@@ -1,0 +1,194 @@
+"""What a provider's refusal teaches about a model: from an error and the body it refused to what the model lacks. Pure.
+
+Servers refuse what they do not know in many words. Only what was really in the request, and can be left out or said
+otherwise without changing what is asked for, is learned; anything else stays the error that it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from mastra_py.errors import ContentError, ModelError, RequestError
+from mastra_py.models.profile import ModelProfile
+
+_REFUSED = re.compile(
+    r"unsupported|not (?:\w+ )?support|n't support|unknown|unrecognized|unexpected|not permitted|not allowed"
+    r"|not available|extra inputs|extra fields|no longer|deprecated|only the default|incompatible|not compatible"
+    r"|cannot (?:both )?be (?:used|combined|specified|set|both)|cannot combine|removed|not enabled"
+    r"|no such (?:field|parameter)|invalid (?:schema|parameter)|schema|must be (?:omitted|unset)"
+)
+
+_ABOUT_A_VALUE = re.compile(
+    r"supported values|must be (?:one of|between|less|greater|at (?:least|most))|allowed values"
+)
+
+_DROPPED: Mapping[str, str] = {
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "seed": "seed",
+    "presence_penalty": "presence_penalty",
+    "frequency_penalty": "frequency_penalty",
+    "parallel_tool_calls": "parallel_tool_calls",
+    "disable_parallel_tool_use": "parallel_tool_calls",
+    "service_tier": "service_tier",
+    "store": "store",
+    "cache_control": "cache_prompt",
+    "reasoning_effort": "reasoning_effort",
+    "reasoning.effort": "reasoning_effort",
+    "reasoning": "reasoning_effort",
+    "effort": "reasoning_effort",
+}
+"""What the wires call settings that a reply can do without."""
+
+_FORM = re.compile(
+    r"response_format|json_schema|text\.format|output_config|output_format|structured output|json mode|grammar"
+)
+_TOOLS = re.compile(r"\btools?\b|function call|tool_choice")
+_STRICT = re.compile(r"\bstrict\b|invalid schema for (?:function|response_format)")
+_SYSTEM = re.compile(r"system (?:message|role|prompt)s?.*(?:beginning|first|start)|(?:only|multiple) .*system message")
+_PREFILL = re.compile(
+    r"prefill|must end with a user message|last message .*(?:user|assistant)|assistant message.* at the end"
+)
+
+_ENCRYPTED = re.compile(r"encrypted[ _]content is not supported|\breasoning input items can only|\binclude\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What a model lacks, by the name of a setting or of a field of its profile, and the profile that says so."""
+
+    lacks: str
+    profile: ModelProfile
+
+
+def lesson_of(error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    """Return what ``error``, the answer to a request with ``body``, teaches about a model of ``profile``."""
+    if type(error) not in (RequestError, ContentError, ModelError) or error.status not in (None, 200, 400, 404, 422):
+        return None
+    text = _words(error)
+    if not text:
+        return None
+    return next((lesson for find in _LESSONS if (lesson := find(text, error, profile, body)) is not None), None)
+
+
+def _limit_name(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    names = ("max_tokens", "max_completion_tokens")
+    used = profile.max_tokens_field
+    if used not in names or used not in body or not _REFUSED.search(text) or not re.search(rf"\b{used}\b", text):
+        return None
+    if _ABOUT_A_VALUE.search(text) or "too large" in text or "exceed" in text:
+        return None
+    other = names[used == names[0]]
+    return Lesson("max_tokens_field", dataclasses.replace(profile, max_tokens_field=other))
+
+
+def _setting(text: str, error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    if not _REFUSED.search(text):
+        return None
+    sampling = {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"}
+    for name in _named(text, error):
+        setting = _DROPPED.get(name)
+        if setting is None or setting in profile.unsupported or not _has(body, name.rpartition(".")[2]):
+            continue
+        if _ABOUT_A_VALUE.search(text) and setting not in sampling:
+            continue  # the value is wrong, which the user has to know
+        return Lesson(setting, dataclasses.replace(profile, unsupported=profile.unsupported | {setting}))
+    return None
+
+
+def _form(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    asks = "response_format" in body or "output_config" in body or _has(body.get("text"), "format")
+    if not asks or not _FORM.search(text) or not _REFUSED.search(text):
+        return None
+    if body.get("tools") and profile.output_with_tools and _TOOLS.search(text):
+        return Lesson("output_with_tools", dataclasses.replace(profile, output_with_tools=False))
+    if profile.native_output:
+        return Lesson("native_output", dataclasses.replace(profile, native_output=False))
+    return None
+
+
+def _strict(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    if profile.strict and _STRICT.search(text) and _REFUSED.search(text) and _has(body, "strict"):
+        return Lesson("strict", dataclasses.replace(profile, strict=False))
+    return None
+
+
+def _system(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
+    if profile.system_anywhere and _SYSTEM.search(text):
+        return Lesson("system_anywhere", dataclasses.replace(profile, system_anywhere=False))
+    return None
+
+
+def _prefill(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
+    if profile.prefill and _PREFILL.search(text):
+        return Lesson("prefill", dataclasses.replace(profile, prefill=False))
+    return None
+
+
+def _encrypted(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    """A model that does not reason has no reasoning to encrypt."""
+    if profile.thinking is None or "include" not in body or not _ENCRYPTED.search(text):
+        return None
+    if not _REFUSED.search(text) and "can only" not in text:
+        return None
+    return Lesson("thinking", dataclasses.replace(profile, thinking=None))
+
+
+def _stream_usage(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    if profile.stream_usage and "stream_options" in body and "stream_options" in text and _REFUSED.search(text):
+        return Lesson("stream_usage", dataclasses.replace(profile, stream_usage=False))
+    return None
+
+
+_Find = Callable[[str, ModelError, ModelProfile, Mapping[str, Any]], Lesson | None]
+_LESSONS: tuple[_Find, ...] = (
+    *(_stream_usage, _limit_name, _encrypted, _strict, _form, _system, _prefill),
+    _setting,
+)
+"""Asked in this order; the settings last, as their names are common words."""
+
+
+def _words(error: ModelError) -> str:
+    """Return what the provider says, in lower case; some servers put all of it into nested details."""
+    said = error.message
+    body: Any = error.body
+    if isinstance(body, Mapping):
+        found = " ".join(_strings(body))
+        said = f"{said} {found}"
+    return said.lower()[:8000]
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in cast("Mapping[str, Any]", value).values():
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[Any]", value):
+            yield from _strings(inner)
+
+
+def _named(text: str, error: ModelError) -> list[str]:
+    """Return the names that the refusal may be about: the one it names itself, else all the words in it."""
+    body: Any = error.body
+    inner: Any = cast("Mapping[str, Any]", body).get("error") if isinstance(body, Mapping) else None
+    param: Any = cast("Mapping[str, Any]", inner).get("param") if isinstance(inner, Mapping) else None
+    if isinstance(param, str) and param:
+        return [param.lower()]
+    return re.findall(r"[a-z][a-z_]*(?:\.[a-z_]+)*", text)
+
+
+def _has(value: Any, key: str) -> bool:
+    """Return whether ``key`` stands anywhere in a body, the schemas and messages in it left out."""
+    if isinstance(value, Mapping):
+        body = cast("Mapping[str, Any]", value)
+        return key in body or any(
+            _has(v, key) for k, v in body.items() if k not in {"parameters", "schema", "input_schema", "arguments"}
+        )
+    return isinstance(value, list) and any(_has(v, key) for v in cast("list[Any]", value))

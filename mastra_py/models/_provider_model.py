@@ -1,0 +1,215 @@
+"""What the models of all providers have in common: from a request to the reply of a server, on one of the wires.
+
+A :class:`Wire` is what sets the wires apart, as data. The rest is the same for each: what a model can do is known by
+its name, given by the user, and learned from what its provider refuses; a conversation is repaired before it is sent;
+and settings that nobody there takes are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from logging import getLogger
+from typing import Any, ClassVar, Protocol
+
+from mastra_py.errors import ModelError, UserError
+from mastra_py.models._history import repaired
+from mastra_py.models._lessons import lesson_of
+from mastra_py.models._output_words import in_prompt
+from mastra_py.models._reducer import ReplyReducer
+from mastra_py.models._wire_stream import Decoder, WireStream
+from mastra_py.models.base import ModelRequest
+from mastra_py.models.profile import ModelProfile
+from mastra_py.models.settings import ModelSettings
+
+logger = getLogger("mastra_py")
+
+_FORM = ("native_output", "output_with_tools")
+
+
+class Encode(Protocol):
+    """Returns the body of a request to ``server``; a ``UserError`` where something in it has no place on the wire."""
+
+    def __call__(self, request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wire:
+    """A wire, as data.
+
+    Attributes:
+        provider: the name of the provider whose wire it is.
+        path: where requests go, below the base URL.
+        example: a model of it, for error messages.
+        settings: the settings that it has a place for.
+        lacking: returns settings that a model of that profile does not take beside the others.
+        refused: settings without a place that cannot be left out in silence, each with the way out.
+        sdk: returns the SDK, and imports it on first use.
+        encode: writes a request.
+        decoder: returns what reads a reply of a server.
+        known: returns what is known of a model by its name, and by whether it is the provider's own.
+    """
+
+    provider: str
+    path: str
+    example: str
+    settings: frozenset[str]
+    lacking: Callable[[ModelSettings, ModelProfile], frozenset[str]] = lambda _settings, _profile: frozenset()
+    refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    sdk: Callable[[], Any]
+    encode: Encode
+    decoder: Callable[[ReplyReducer, str], Decoder]
+    known: Callable[[str, bool], ModelProfile]
+
+
+class ServerAPI(Protocol):
+    """Where requests go, see :class:`~mastra_py.models._provider_api.ProviderAPI`."""
+
+    @property
+    def base_url(self) -> str: ...
+
+    @property
+    def is_official(self) -> bool: ...
+
+    def check(self) -> None: ...
+
+    async def post(self, path: str, body: dict[str, Any], settings: ModelSettings) -> Any: ...
+
+
+class ProviderModel:
+    """A model of a server that speaks a :class:`Wire`. It makes one attempt a request, and learns from refusals."""
+
+    _wire: ClassVar[Wire]
+
+    def __init__(self, name: str, api: ServerAPI, profile: ModelProfile | None) -> None:
+        """Name a model and where it is.
+
+        Raises:
+            UserError: the name is empty, or ``profile`` is no :class:`ModelProfile`.
+        """
+        if not isinstance(name, str) or not name.strip():  # pyright: ignore[reportUnnecessaryIsInstance] -- users err
+            msg = f"a model needs a name, e.g. {type(self).__name__}({self._wire.example!r}), got {name!r}"
+            raise UserError(msg)
+        if profile is not None and not isinstance(profile, ModelProfile):  # pyright: ignore[reportUnnecessaryIsInstance] -- users err
+            msg = f"profile of {type(self).__name__}({name!r}) must be a ModelProfile, got {profile!r}"
+            raise UserError(msg)
+        self._name = name
+        self._api = api
+        self._given = profile
+        self._learned: ModelProfile | None = None
+        self._warned: set[str] = set()
+
+    @property
+    def id(self) -> str:
+        """The model's name."""
+        return self._name
+
+    @property
+    def provider(self) -> str:
+        """The name of the provider whose API it is, whichever server speaks it."""
+        return self._wire.provider
+
+    @property
+    def profile(self) -> ModelProfile:
+        """What the model can do: what its provider has refused so far, else what was given, else what is known."""
+        return self._learned or self._given or self._wire.known(self._name, self._api.is_official)
+
+    def check(self) -> None:
+        """Check that requests can be sent.
+
+        Raises:
+            UserError: the API key is missing.
+        """
+        self._api.check()
+
+    def stream(self, request: ModelRequest, /) -> WireStream:
+        """Return the reply to ``request``: an async context manager round its events. Entering it sends the request.
+
+        Raises:
+            UserError: the API key is missing, or something in the request has no place on this wire.
+        """
+        self.check()
+        wire, profile, server = self._wire, self.profile, self._api.base_url
+        request = repaired(self._fitted(request, profile), prefill=profile.prefill)
+        if not request.messages:
+            msg = f"{self!r} was given nothing to answer: no message has anything in it that can be sent"
+            raise UserError(msg)
+        body = wire.encode(request, model=self._name, profile=profile, server=server)
+        taken_ids = (call.tool_call_id for message in request.messages for call in message.tool_calls)
+        return WireStream(
+            partial(self._api.post, wire.path, body, request.settings),
+            wire.decoder(ReplyReducer(provider=wire.provider, taken_ids=taken_ids), server),
+            sdk=wire.sdk(),
+            provider=wire.provider,
+            model=self._name,
+            settings=request.settings,
+            on_error=partial(self._learn, profile, body, request.native_output),
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r})"
+
+    def _fitted(self, request: ModelRequest, profile: ModelProfile) -> ModelRequest:
+        """Return the request as a model of ``profile`` takes it."""
+        native = profile.native_output and (profile.output_with_tools or not request.tools)
+        if request.output is not None and not (native or request.native_output):
+            request = in_prompt(request, request.output)
+        if not profile.system_anywhere:
+            request = _with_system_first(request)
+        lacking = self._lacking(request.settings, profile)
+        if lacking:
+            request = dataclasses.replace(request, settings=request.settings.without(lacking))
+        return request
+
+    def _lacking(self, settings: ModelSettings, profile: ModelProfile) -> frozenset[str]:
+        wire, names = self._wire, settings.set_names()
+        for name in sorted(names & wire.refused.keys()):
+            msg = f"{self!r} does not take the model setting {name}; {wire.refused[name]}"
+            raise UserError(msg)
+        lacking = (names - wire.settings) | (names & profile.unsupported)
+        if profile.thinking is None:
+            lacking |= names & {"reasoning_effort", "thinking_budget"}
+        lacking |= names & wire.lacking(settings.without(lacking), profile)
+        for name in sorted(lacking - self._warned):
+            self._warned.add(name)
+            logger.warning("%r does not take the model setting %s: it is left out", self, name)
+        return lacking
+
+    def _learn(self, profile: ModelProfile, body: Mapping[str, Any], forced: bool, error: ModelError) -> None:  # noqa: FBT001 -- bound by partial
+        """Remember what a refusal of ``body``, written for ``profile``, says that the model lacks.
+
+        ``forced``: the form of the reply is wanted natively in any case, so that lacking it is the error it is.
+        """
+        lesson = lesson_of(error, profile, body)
+        if lesson is None or (forced and lesson.lacks in _FORM):
+            return
+        # Of several calls at once each may have learned something else: what one lacks, none has.
+        self._learned = lesson.profile if self.profile == profile else _both(self.profile, lesson.profile)
+        error.learned = lesson.lacks
+
+
+def _with_system_first(request: ModelRequest) -> ModelRequest:
+    """Return the request with its system messages in its system prompt."""
+    said = [message for message in request.messages if message.role == "system"]
+    if not said:
+        return request
+    texts = [request.system or "", *(message.text for message in said)]
+    system = "\n\n".join([text for text in texts if text.strip()])
+    messages = [message for message in request.messages if message.role != "system"]
+    return dataclasses.replace(request, system=system or None, messages=messages)
+
+
+def _both(one: ModelProfile, other: ModelProfile) -> ModelProfile:
+    """Return what a model can do of which both profiles are true."""
+    changes: dict[str, Any] = {
+        name: getattr(one, name) and getattr(other, name)
+        for name in (
+            *("native_output", "output_with_tools", "strict", "thinking"),
+            *("prefill", "system_anywhere", "stream_usage"),
+        )
+    }
+    return dataclasses.replace(
+        one, **changes, unsupported=one.unsupported | other.unsupported, max_tokens_field=other.max_tokens_field
+    )

@@ -1,0 +1,111 @@
+"""OpenAI's Responses API as data: a request as its JSON body; what reads a reply stands beside it. No I/O.
+
+Other servers and proxies speak this wire too, each a little differently: what is written is what all of them take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from mastra_py.errors import UserError
+from mastra_py.models._openai_schema import strict_schema
+from mastra_py.models._responses_items import PROVIDER, items_of
+from mastra_py.models._responses_reply import ResponsesDecoder
+from mastra_py.models.base import ModelRequest, ToolChoice
+from mastra_py.models.profile import ModelProfile
+from mastra_py.tools import Tool
+
+__all__ = ["PROVIDER", "REFUSED", "SETTINGS", "ResponsesDecoder", "encode"]
+
+_SAME_NAME = ("temperature", "top_p", "max_output_tokens", "service_tier", "store")
+"""Settings that this wire calls what they are called here."""
+
+SETTINGS = frozenset({*_SAME_NAME, "reasoning_effort", "parallel_tool_calls"})
+"""Settings that this wire has a place for."""
+
+REFUSED: Mapping[str, str] = {
+    "stop": "the Responses API has no such thing; OpenAIChatModel ('openai-chat/...') does",
+    "thinking_budget": "set reasoning_effort, or what the server calls it in extra_body",
+}
+"""Settings without a place that cannot be left out in silence, each with the way out."""
+
+_ENCRYPTED = "reasoning.encrypted_content"
+
+_CONTINUED = ("previous_response_id", "conversation", "prompt", "input")
+"""Fields of ``extra_body`` that stand for messages."""
+
+
+def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]:
+    """Return the body of the request.
+
+    ``server`` is the base URL that it goes to: reasoning goes back only to the server it came from.
+
+    Raises:
+        UserError: something in the request has no place on this wire.
+    """
+    settings = request.settings
+    extra = settings.extra_body or {}
+    reasons = profile.thinking is not None
+    system = [request.system] if request.system else []
+    said = request.messages
+    if not profile.system_anywhere:
+        system += [message.text for message in said if message.role == "system"]
+        said = [message for message in said if message.role != "system"]
+    items = [item for message in said for item in items_of(message, server=server, reasons=reasons)]
+    if not items and not any(name in extra for name in _CONTINUED):
+        msg = "the Responses API wants at least one message with something in it, and there is none"
+        raise UserError(msg)
+    body: dict[str, Any] = {"model": model, "input": items, "stream": True}
+    if system:
+        body["instructions"] = "\n\n".join(system)
+    if reasons:  # whether the reply is kept or not: see _responses_items. Models that do not reason refuse it.
+        body["include"] = [_ENCRYPTED]
+    if request.tools:
+        body["tools"] = [_tool(tool, strict=profile.strict) for tool in request.tools]
+        if request.tool_choice != "auto":
+            body["tool_choice"] = _tool_choice(request.tool_choice, request.tools)
+        if settings.parallel_tool_calls is not None:
+            body["parallel_tool_calls"] = settings.parallel_tool_calls
+    if request.output is not None:
+        form = _strict_or_not(request.output.schema, "schema", strict=profile.strict)
+        body["text"] = {"format": {"type": "json_schema", "name": request.output.name, **form}}
+    if settings.reasoning_effort is not None:
+        body["reasoning"] = {"effort": settings.reasoning_effort}
+    wanted = {name: getattr(settings, name) for name in _SAME_NAME}
+    body.update({name: value for name, value in wanted.items() if value is not None})
+    return _merged(body, extra)
+
+
+def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``body`` with ``extra`` in it. ``reasoning`` and ``text`` hold several settings each: none is lost."""
+    merged = dict(body)
+    for name, value in extra.items():
+        own: object = merged.get(name)
+        if isinstance(own, dict) and isinstance(value, Mapping):
+            value = _merged(cast("dict[str, Any]", own), cast("Mapping[str, Any]", value))  # noqa: PLW2901 -- the same, merged
+        merged[name] = value
+    return merged
+
+
+def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    encoded: dict[str, Any] = {"type": "function", "name": tool.name}
+    if tool.description:
+        encoded["description"] = tool.description
+    return encoded | _strict_or_not(tool.parameters, "parameters", strict=strict)
+
+
+def _strict_or_not(schema: Mapping[str, Any], key: str, *, strict: bool) -> dict[str, Any]:
+    """Return a schema under ``key``, strictly where that can be said. Left out, ``strict`` would mean yes for tools."""
+    said = strict_schema(schema) if strict else None
+    return {key: dict(schema), "strict": False} if said is None else {key: said, "strict": True}
+
+
+def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:
+    if choice in ("none", "required"):
+        return choice
+    names = [tool.name for tool in tools]
+    if choice not in names:
+        msg = f"tool_choice {choice!r} is no tool of this request; there are: {', '.join(names)}"
+        raise UserError(msg)
+    return {"type": "function", "name": choice}

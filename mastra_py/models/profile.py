@@ -1,0 +1,44 @@
+"""What a model can do, as data: the one place where models differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelProfile:
+    """What a model can do, as data.
+
+    A provider's model class knows the profiles of the models it has names of; ``profile=`` overrides it. Where a
+    provider's answer to a request says that the model lacks something, the model object remembers that, see
+    ``learned`` of :class:`~mastra_py.errors.ModelError`.
+
+    Attributes:
+        native_output: takes a JSON Schema that its reply has to fit.
+        output_with_tools: takes such a schema in a request that has tools, too.
+        strict: takes schemas marked as strict, which the reply or the arguments are then sure to fit.
+        thinking: how its thinking is set: by an ``"effort"``, by a ``"budget"`` of tokens, or not at all.
+        prefill: goes on with a last message of its own role. Where it does not, a fixed line of the user follows it.
+        system_anywhere: takes system messages in the midst of a conversation. Where it does not, they come first.
+        stream_usage: takes the option that asks for the usage of a streamed reply.
+        max_tokens_field: what the wire calls the limit of the reply (OpenAI's newer models refuse the old name).
+        default_max_tokens: limit of the reply where the settings name none, in tokens; only for wires that want one.
+        unsupported: names of :class:`~mastra_py.ModelSettings` that the model does not take: they are left out, with
+            one warning.
+        legacy: takes text and gives text, no tools, and makes failed requests again by itself, so that error processors
+            are not asked. A reply may take several requests; the context manager that ``stream`` returns counts them as
+            ``requests``.
+    """
+
+    native_output: bool = True
+    output_with_tools: bool = True
+    strict: bool = False
+    thinking: Literal["effort", "budget"] | None = "effort"
+    prefill: bool = False
+    system_anywhere: bool = False
+    stream_usage: bool = True
+    max_tokens_field: str = "max_tokens"
+    default_max_tokens: int = 4096
+    unsupported: frozenset[str] = frozenset()
+    legacy: bool = False
