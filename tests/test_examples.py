@@ -40,6 +40,7 @@ def load(name: str) -> ModuleType:
 
 def test_the_examples_are_there() -> None:
     assert STORIES == [
+        "compatible_server.py",
         "conversation.py",
         "gate_and_feedback.py",
         "judge_scorer.py",

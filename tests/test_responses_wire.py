@@ -112,6 +112,13 @@ def test_a_message_is_one_block_of_text() -> None:
     assert events == [TextStart(), TextDelta("Hel"), TextDelta("lo"), TextEnd(), finished("stop")]
 
 
+def test_a_block_ends_with_its_item() -> None:
+    decoder = new_decoder()
+    assert feed(decoder, *message("Hi"))[-1] == TextEnd()
+    assert feed(decoder, done(thought_item(None, "Hm.")))[-1] == ReasoningEnd("openai", None)
+    assert feed(decoder, done(F1, 1))[-1] == ToolCall("c1", "f", {"a": 1})
+
+
 def test_items_are_blocks_one_after_another() -> None:
     """A25"""
     events = read(
@@ -590,6 +597,10 @@ def refusal_delta(text: str) -> dict[str, Any]:
     return {"type": "response.refusal.delta", "item_id": "msg_1", "content_index": 0, "delta": text}
 
 
+def completed_with(**fields: Any) -> dict[str, Any]:
+    return {"type": "response.completed", "response": {**END["response"], **fields}}
+
+
 REFUSED = {**text_item(), "content": [{"type": "refusal", "refusal": "I can't."}]}
 REFUSALS = {
     "deltas": [refusal_delta("I "), refusal_delta("can't."), done(REFUSED), replied(REFUSED)],
@@ -620,6 +631,7 @@ def test_a_refusal_is_text_and_an_end_of_its_own(way: str) -> None:
         (replied(incomplete="something_new"), "length"),
         ({"type": "response.incomplete", "response": {"status": "incomplete"}}, "length"),
         ({**replied(incomplete="max_output_tokens"), "type": "response.completed"}, "length"),
+        (completed_with(incomplete_details={"reason": "content_filter"}), "content_filter"),
         ({**replied(), "type": "response.done"}, "stop"),
     ],
 )
@@ -969,6 +981,14 @@ REPLAYS: dict[str, tuple[list[Any], list[str]]] = {
     "not of a part of a summary": (
         [ReasoningPart("Hm.", "openai"), thought(TO_C1), C1],
         ["reasoning", "function_call"],
+    ),
+    "not of another provider, whatever it is": (
+        [ReasoningPart("", "other", thought(TO_C1).metadata), C1],
+        ["function_call"],
+    ),
+    "not where the item is missing": (
+        [ReasoningPart("", "openai", {"server": SERVER, "led_to": TO_C1}), C1],
+        ["function_call"],
     ),
     "not of data that somebody has changed": (
         [ReasoningPart("", "openai", {"server": SERVER, "led_to": "c1", "item": {"encrypted_content": "x"}}), C1],

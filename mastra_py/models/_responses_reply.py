@@ -280,8 +280,9 @@ class ResponsesDecoder:
         events: list[ModelEvent] = []
         if item.pieces:
             events += self._show(item, item.end("".join(parts)))
-        for n, text in enumerate(() if item.done else parts):
-            events += self._take(item, item.channel, {"summary_index": n, "content_index": n}, text, is_whole=True)
+        else:
+            for n, text in enumerate(parts):
+                events += self._take(item, item.channel, {"summary_index": n, "content_index": n}, text, is_whole=True)
         item.done = True
         thought = thought_of(raw)
         if thought is None:
