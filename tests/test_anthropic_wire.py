@@ -423,12 +423,6 @@ def test_a_conversation_without_content_is_refused_before_it_is_sent(messages: l
         turns(*messages)
 
 
-def test_before_an_assistant_who_begins_stands_a_user() -> None:
-    first, second, third = turns(Message("assistant", "Hello, I am here to help."), HI)
-    assert (first["role"], second["role"], third["role"]) == ("user", "assistant", "user")
-    assert first["content"][0]["text"].strip()
-
-
 @pytest.mark.parametrize(
     ("value", "content"),
     [(None, "null"), (True, "true"), ([1, 2.5], "[1,2.5]"), ("é", "é"), (["é"], '["é"]'), ({}, "{}")],
@@ -509,10 +503,12 @@ def test_thinking_of_others_and_without_a_signature_stays_here() -> None:
 
 def test_thinking_that_led_to_nothing_stays_here() -> None:
     assert turns(HI, Message("assistant", [SIGNED, REDACTED]), HI) == [{"role": "user", "content": [words("Hi")] * 2}]
-    assert turns(HI, Message("assistant", [SIGNED, TextPart("Yes."), SIGNED]))[1]["content"] == [
-        THINKING,
-        words("Yes."),
-    ]
+    # A part of a turn's thinking is refused without the rest.
+    assert turns(HI, Message("assistant", [SIGNED, TextPart("Yes."), SIGNED]))[1]["content"] == [words("Yes.")]
+
+
+def test_words_to_go_on_with_do_not_end_in_white_space() -> None:
+    assert turns(HI, Message("assistant", "So \n"))[1]["content"] == [words("So")]
 
 
 def test_data_of_the_application_is_never_sent() -> None:

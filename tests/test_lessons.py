@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import anyio
@@ -15,16 +16,25 @@ from support.streams import read_all
 from mastra_py import Agent, Judge, PromptStep, RequestError, StreamErrorRetryProcessor, create_scorer
 from mastra_py.errors import ModelError
 from mastra_py.events import ProfileLearned, RetryScheduled
-from mastra_py.messages import Message
+from mastra_py.messages import Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from mastra_py.models import AnthropicModel, FallbackModel, ModelProfile, OpenAIChatModel
 from mastra_py.models._errors import model_error
 from mastra_py.models._lessons import lesson_of
 from mastra_py.testing import assert_well_formed
 from mastra_py.tools import Tool
 
-ALL = ModelProfile(strict=True, prefill=True, system_anywhere=True)
+ALL = ModelProfile(strict=True, prefill=True, system_anywhere=True, assistant_first=True)
 FORM = {"type": "json_schema", "json_schema": {"name": "f", "schema": {}, "strict": True}}
 LOOK = Tool(name="look", description="Look.", parameters={"type": "object", "properties": {}}, run=lambda: "seen")
+
+
+MESSAGE = sse(
+    'data: {"type": "message_start", "message": {"id": "m", "model": "m1"}}\n\n',
+    'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "on."}}\n\n',
+    'data: {"type": "content_block_stop", "index": 0}\n\n',
+    'data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}\n\n',
+    'data: {"type": "message_stop"}\n\n',
+)
 
 
 class City(BaseModel):
@@ -82,6 +92,23 @@ def refusal(message: str, *, param: str | None = None, code: str | None = None, 
         ("Invalid schema for response_format 'f': ...", {"response_format": FORM}, "strict"),
         ("Unknown parameter: 'tools[0].function.strict'.", {"tools": [{"function": {"strict": True}}]}, "strict"),
         ("System message must be at the beginning.", {"messages": []}, "system_anywhere"),
+        ("Unexpected role 'user' after role 'tool'", {"messages": []}, "user_after_tool"),
+        ("Conversation roles must alternate user/assistant/user/assistant/...", {"messages": []}, "assistant_first"),
+        (
+            "messages.3.content.0: The block is bound to a different conversation",
+            {"messages": [{"content": [{"signature": "s"}]}]},
+            "replay_thinking",
+        ),
+        (
+            "The encrypted content gAAA... could not be verified.",
+            {"input": [{"type": "reasoning", "encrypted_content": "e"}]},
+            "replay_thinking",
+        ),
+        (
+            "thinking.type.disabled is not supported for this model",
+            {"thinking": {"type": "disabled"}},
+            "reasoning_effort",
+        ),
         (
             "This model does not support assistant message prefill. The conversation must end with a user message.",
             {"messages": []},
@@ -95,7 +122,7 @@ def test_what_a_model_lacks_is_read_from_what_its_provider_refuses(
     lesson = lesson_of(refusal(message), ALL, body)
     assert lesson is not None
     assert lesson.lacks == lacks
-    assert lesson_of(refusal(message), lesson.profile, {}) is None  # without it there is nothing to be refused
+    assert lesson_of(refusal(message), lesson.applied(ALL), {}) is None  # without it there is nothing to be refused
 
 
 def test_the_parameter_that_a_provider_names_counts_more_than_its_words() -> None:
@@ -122,6 +149,7 @@ def test_the_parameter_that_a_provider_names_counts_more_than_its_words() -> Non
         (refusal("Unsupported parameter: 'temperature'", status=401), {"temperature": 1}),
         (refusal("Unsupported parameter: 'temperature'", status=500), {"temperature": 1}),
         (refusal(""), {"temperature": 1}),
+        (refusal("output_config.effort: unknown value"), {"output_config": {"effort": "vast"}}),
     ],
 )
 def test_any_other_refusal_stays_the_error_that_it_is(error: ModelError, body: dict[str, Any]) -> None:
@@ -290,18 +318,55 @@ async def test_a_model_to_fall_back_on_learns_for_itself() -> None:
     assert (learned.model, result.text, second.profile.unsupported) == ("m2", "Hello.", {"seed"})
 
 
-async def test_a_trailing_assistant_message_is_followed_by_the_user_once_prefill_is_refused() -> None:
-    good = sse(
-        'data: {"type": "message_start", "message": {"id": "m", "model": "m1"}}\n\n',
-        'data: {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "on."}}\n\n',
-        'data: {"type": "content_block_stop", "index": 0}\n\n',
-        'data: {"type": "message_delta", "delta": {"stop_reason": "end_turn"}}\n\n',
-        'data: {"type": "message_stop"}\n\n',
-    )
+async def test_thinking_that_is_not_known_again_is_left_out_from_then_on() -> None:
+    def reply(request: Request) -> Reply:
+        thought = "signature" in json.dumps(request.json["messages"])
+        return refuse("Invalid `signature` in `thinking` block") if thought else MESSAGE
 
+    async with HTTPServer(reply) as server:
+        model = AnthropicModel("m1", base_url=server.base_url)
+        thinking = ReasoningPart("Hm.", "anthropic", {"signature": "s"})
+        history = [Message("user", "Go"), Message("assistant", [thinking, TextPart("So")])]
+        result = await Agent(id="a", model=model).generate("on", messages=history)
+    assert (result.text, len(server.requests), model.profile.replay_thinking) == ("on.", 2, False)
+
+
+async def test_the_users_words_are_kept_apart_from_a_tools_result_where_a_server_wants_it() -> None:
+    def reply(request: Request) -> Reply:
+        roles = [message["role"] for message in request.json["messages"]]
+        if ("tool", "user") in pairwise(roles):
+            return refuse("Unexpected role 'user' after role 'tool'")
+        return chat_reply("Hello.")
+
+    async with HTTPServer(reply) as server:
+        model = OpenAIChatModel("m1", base_url=server.base_url)
+        called = Message("assistant", [ToolCallPart("c1", "look", {})])
+        result = Message("tool", [ToolResultPart("c1", "look", "seen")])
+        await Agent(id="a", model=model, tools=[LOOK]).generate(
+            "Go on", messages=[Message("user", "Go"), called, result]
+        )
+    assert [m["role"] for m in server.requests[1].json["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "user",
+    ]
+
+
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_conversation_that_the_assistant_begins_has_an_opening_where_a_server_may_want_one(first: bool) -> None:
+    async with HTTPServer(chat_reply("Hello.")) as server:
+        model = OpenAIChatModel("m1", base_url=server.base_url, profile=ModelProfile(assistant_first=first))
+        await Agent(id="a", model=model).generate("Hi", messages=[Message("assistant", "Welcome.")])
+    roles = [m["role"] for m in server.requests[0].json["messages"]]
+    assert roles == (["assistant", "user"] if first else ["user", "assistant", "user"])
+
+
+async def test_a_trailing_assistant_message_is_followed_by_the_user_once_prefill_is_refused() -> None:
     def reply(request: Request) -> Reply:
         prefilled = request.json["messages"][-1]["role"] == "assistant"
-        return refuse("This model does not support assistant message prefill.") if prefilled else good
+        return refuse("This model does not support assistant message prefill.") if prefilled else MESSAGE
 
     async with HTTPServer(reply) as server:
         model = AnthropicModel("m1", base_url=server.base_url, profile=ModelProfile(prefill=True))

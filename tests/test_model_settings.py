@@ -257,3 +257,11 @@ async def test_a_setting_that_changes_what_is_meant_is_an_error_before_anything_
         with pytest.raises(UserError, match="does not take the model setting thinking_budget; set reasoning_effort"):
             await Agent(id="a", model=model, model_settings={"thinking_budget": 2000}).generate("Hi")
     assert server.requests == []
+
+
+async def test_a_text_that_ends_the_reply_is_never_left_out_in_silence() -> None:
+    async with HTTPServer(chat_reply("Hello.")) as server:
+        model = OpenAIChatModel("m1", base_url=server.base_url, profile=ModelProfile(unsupported=frozenset({"stop"})))
+        with pytest.raises(UserError, match="does not take the model setting stop"):
+            await Agent(id="a", model=model, model_settings={"stop": "END"}).generate("Hi")
+    assert server.requests == []

@@ -518,10 +518,20 @@ def test_an_error_result_goes_in_its_own_words() -> None:
     assert messages(Message("tool", [part]))[0]["content"] == "no such city"
 
 
+def test_an_id_that_is_too_long_is_shortened_for_the_call_and_its_result_alike() -> None:
+    long, just = "x" * 41, "y" * 40
+    calls = Message("assistant", [ToolCallPart(long, "f", {}), ToolCallPart(just, "f", {})])
+    said = messages(calls, Message("tool", [ToolResultPart(long, "f", 1), ToolResultPart(just, "f", 2)]))
+    ids = [call["id"] for call in said[0]["tool_calls"]]
+    assert ids == [message["tool_call_id"] for message in said[1:]]
+    assert len(ids[0]) == 40
+    assert ids[1] == just
+
+
 def test_a_call_whose_arguments_were_no_object_goes_back_with_none() -> None:
     """D20"""
     (message,) = messages(Message("assistant", [ToolCallPart("c1", "f", {}, raw_args="{oops")]))
-    assert message["content"] is None
+    assert message["content"] == ""
     assert message["tool_calls"][0]["function"]["arguments"] == "{}"
 
 

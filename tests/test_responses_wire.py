@@ -567,7 +567,7 @@ def test_thinking_is_shown_once_however_it_is_told(way: str) -> None:
 LED_TO = {
     "a call": ([done(F1, 1), END], {"type": "function_call", "call_id": "c1"}),
     "a message": ([*message("A", index=1), END], {"type": "message"}),
-    "more thinking": ([done(thought_item("e2", item_id="rs_2"), 1), END], {"type": "reasoning"}),
+    "more thinking": ([done(thought_item("e2", item_id="rs_2"), 1), END], {"type": "reasoning", "id": "rs_2"}),
     "a tool of the provider's own": (
         [added({"type": "web_search_call"}, 1), *message("A"), END],
         {"type": "web_search_call"},
@@ -830,14 +830,11 @@ def test_an_image_or_file_without_a_source_is_refused(part: Any) -> None:
         items_of(Message("user", [part]))
 
 
-def test_system_messages_stand_where_they_are_or_come_first() -> None:
+def test_system_messages_stand_where_they_are() -> None:
     said = [HI, Message("system", "Be brief."), Message("user", "Go on")]
-    anywhere = body_of(*said, profile=ModelProfile(system_anywhere=True), system="Be kind.")
-    assert anywhere["instructions"] == "Be kind."
-    assert [item["role"] for item in anywhere["input"]] == ["user", "system", "user"]
-    first = body_of(*said, system="Be kind.")
-    assert first["instructions"] == "Be kind.\n\nBe brief."
-    assert [item["role"] for item in first["input"]] == ["user", "user"]
+    body = body_of(*said, system="Be kind.")
+    assert body["instructions"] == "Be kind."
+    assert [item["role"] for item in body["input"]] == ["user", "system", "user"]
 
 
 def test_a_request_without_anything_to_say_is_refused() -> None:
@@ -956,6 +953,14 @@ REPLAYS: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "one after another": (
         [thought({"type": "reasoning"}), thought(TO_C1), C1],
+        ["reasoning", "reasoning", "function_call"],
+    ),
+    "not before other thinking than it led to": (
+        [thought({"type": "reasoning", "id": "rs_2"}), thought(TO_C1, id="rs_3", encrypted_content="enc"), C1],
+        ["reasoning", "function_call"],
+    ),
+    "before the very thinking that it led to": (
+        [thought({"type": "reasoning", "id": "rs_3"}), thought(TO_C1, id="rs_3", encrypted_content="enc"), C1],
         ["reasoning", "reasoning", "function_call"],
     ),
     "not without its call": ([thought(TO_C1)], []),

@@ -14,7 +14,7 @@ _ADAPTIVE = re.compile(r"claude-[a-z]+-(?:4[-.][6-9]|[5-9]|[1-9]\d|preview)(?!\d
 
 _THINKS = re.compile(r"claude-(?:3[-.]7|[a-z]+-4(?!\d))")
 
-_NO_SAMPLING = re.compile(r"claude-opus-4[-.][78](?!\d)")
+_NO_SAMPLING = re.compile(r"claude-(?:opus-4[-.][78]|(?:opus|sonnet|fable|mythos)-[5-9])(?!\d)")
 """Models that refuse what sets the sampling."""
 
 _RECENT_MAX_TOKENS = 16_384

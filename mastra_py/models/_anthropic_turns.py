@@ -31,15 +31,12 @@ _Block: TypeAlias = dict[str, Any]
 
 _DATA_URL = re.compile(r"data:(?P<media_type>[^;,]+);base64,(?P<data>.*)", re.DOTALL)
 
-_OPENING = "(The conversation begins here.)"
-"""What stands before an assistant's greeting: on this wire the user speaks first."""
-
 _NOTHING_SAID = "The tool failed and gave no reason."
 """Content of an error result without text, which this wire refuses."""
 
 
 def turns_of(messages: Sequence[Message], server: str) -> list[dict[str, Any]]:
-    """Return the turns of user and assistant: they alternate, the user begins, and none is empty.
+    """Return the turns of user and assistant: they alternate, and none is empty.
 
     Raises:
         UserError: nothing is left to be sent, or a part has no place on this wire.
@@ -57,8 +54,9 @@ def turns_of(messages: Sequence[Message], server: str) -> list[dict[str, Any]]:
     if not turns:
         msg = "Anthropic wants at least one message with something in it, and there is none"
         raise UserError(msg)
-    if turns[0]["role"] == "assistant":
-        turns.insert(0, {"role": "user", "content": [{"type": "text", "text": _OPENING}]})
+    last = turns[-1]["content"][-1]
+    if turns[-1]["role"] == "assistant" and last["type"] == "text":
+        last["text"] = last["text"].rstrip()  # words to go on with must not end in white space
     return turns
 
 
@@ -121,9 +119,10 @@ def _decoded(data: str) -> str:
 
 def _assistant(message: Message, server: str) -> list[_Block]:
     blocks = [block for block in (_assistant_block(part, server) for part in message.parts) if block]
-    # Thinking that nothing follows is refused, and of no use: what it led to is not there.
-    while blocks and blocks[-1]["type"].endswith("thinking"):
-        blocks.pop()
+    # Thinking that nothing follows is refused, and of no use: what it led to is not there. Nor is a part of a turn's
+    # thinking taken without the rest.
+    if blocks and blocks[-1]["type"].endswith("thinking"):
+        return [block for block in blocks if not block["type"].endswith("thinking")]
     return blocks
 
 

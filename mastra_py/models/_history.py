@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from logging import getLogger
 from operator import is_
 from typing import Any, TypeVar
@@ -32,6 +33,12 @@ from mastra_py.models._sendable import clean_tool, cleaned, encodable, is_clean
 from mastra_py.models.base import ModelRequest
 
 logger = getLogger("mastra_py")
+
+OPENING = "(The conversation begins here.)"
+"""Said by the user before the assistant's greeting, for models with which the user speaks first."""
+
+NOTED = "Noted."
+"""Said by the assistant between a tool's result and the user's words, for models that want it so."""
 
 GO_ON = "Go on."
 """Said by the user after a conversation that ends with the assistant's words."""
@@ -98,6 +105,23 @@ def repaired(request: ModelRequest, *, prefill: bool) -> ModelRequest:
     if not _same(tools := [clean_tool(tool) for tool in request.tools], request.tools):
         changes["tools"] = tuple(tools)
     return dataclasses.replace(request, **changes) if changes else request
+
+
+def in_turns(messages: Sequence[Message], *, assistant_first: bool, user_after_tool: bool) -> Sequence[Message]:
+    """Return a repaired conversation with the fixed lines that a model wants where speakers would not alternate."""
+    lines: list[tuple[int, Message]] = []
+    spoken = [(index, message.role) for index, message in enumerate(messages) if message.role != "system"]
+    if not assistant_first and spoken and spoken[0][1] == "assistant":
+        lines.append((spoken[0][0], Message("user", OPENING)))
+    if not user_after_tool:
+        following = pairwise(spoken)
+        lines += [(i, Message("assistant", NOTED)) for (_, a), (i, b) in following if (a, b) == ("tool", "user")]
+    if not lines:
+        return messages
+    told = list(messages)
+    for index, line in reversed(lines):
+        told.insert(index, line)
+    return told
 
 
 @dataclass(slots=True, eq=False)

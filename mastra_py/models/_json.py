@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from typing import Any, cast
 
 from jiter import from_json
@@ -23,7 +25,10 @@ def read_json(data: bytes) -> Any:
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that ``text`` is, or ``None``. NaN and Infinity are no JSON here."""
+    """Return the JSON object that ``text`` is, or ``None``.
+
+    NaN and Infinity are no JSON here, nor is a number that is too large for a float: it would be read as infinite.
+    """
     data = text.encode("utf-8", "replace")
     try:
         value = from_json(data, allow_inf_nan=False)
@@ -32,7 +37,21 @@ def read_object(text: str) -> dict[str, Any] | None:
             value = _read_leniently(text)
         except ValueError:
             return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    if not isinstance(value, dict) or (_HUGE.search(text) and not _is_finite(cast("Any", value))):
+        return None
+    return cast("dict[str, Any]", value)
+
+
+_HUGE = re.compile(r"\d{300}|\d[eE]\+?\d{3}")
+"""Numbers that may be beyond what a float holds."""
+
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_finite(v) for v in cast("dict[str, Any]", value).values())
+    if isinstance(value, list):
+        return all(_is_finite(v) for v in cast("list[Any]", value))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def _read_leniently(text: str) -> Any:

@@ -42,6 +42,8 @@ _DROPPED: Mapping[str, str] = {
     "reasoning.effort": "reasoning_effort",
     "reasoning": "reasoning_effort",
     "effort": "reasoning_effort",
+    "thinking": "reasoning_effort",
+    "thinking.type": "reasoning_effort",
 }
 """What the wires call settings that a reply can do without."""
 
@@ -55,15 +57,30 @@ _PREFILL = re.compile(
     r"prefill|must end with a user message|last message .*(?:user|assistant)|assistant message.* at the end"
 )
 
+_USER_AFTER_TOOL = re.compile(r"unexpected role '?user'? after role '?tool")
+_ASSISTANT_FIRST = re.compile(r"first message must|must start with a user|roles must alternate")
+_NOT_KNOWN_AGAIN = re.compile(
+    r"bound to a different|invalid `?signature|signature.{0,40}(?:invalid|mismatch)|invalid_encrypted_content"
+    r"|encrypted content .{0,80}could not be (?:verified|decrypted)"
+)
 _ENCRYPTED = re.compile(r"encrypted[ _]content is not supported|\breasoning input items can only|\binclude\b")
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What a model lacks, by the name of a setting or of a field of its profile, and the profile that says so."""
+    """What a model lacks: the name of a setting, or of a field of its profile, and what that field then is."""
 
     lacks: str
-    profile: ModelProfile
+    value: Any = False
+
+    def applied(self, profile: ModelProfile) -> ModelProfile:
+        """Return ``profile`` with the lesson learned."""
+        if self.lacks in _FIELDS:
+            return dataclasses.replace(profile, **{self.lacks: self.value})
+        return dataclasses.replace(profile, unsupported=profile.unsupported | {self.lacks})
+
+
+_FIELDS = frozenset(field.name for field in dataclasses.fields(ModelProfile))
 
 
 def lesson_of(error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
@@ -84,7 +101,7 @@ def _limit_name(text: str, _error: ModelError, profile: ModelProfile, body: Mapp
     if _ABOUT_A_VALUE.search(text) or "too large" in text or "exceed" in text:
         return None
     other = names[used == names[0]]
-    return Lesson("max_tokens_field", dataclasses.replace(profile, max_tokens_field=other))
+    return Lesson("max_tokens_field", other)
 
 
 def _setting(text: str, error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
@@ -92,41 +109,42 @@ def _setting(text: str, error: ModelError, profile: ModelProfile, body: Mapping[
         return None
     sampling = {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"}
     for name in _named(text, error):
-        setting = _DROPPED.get(name)
-        if setting is None or setting in profile.unsupported or not _has(body, name.rpartition(".")[2]):
+        known = next((start for start in _starts(name) if start in _DROPPED), "")
+        setting = _DROPPED.get(known)
+        if setting is None or setting in profile.unsupported or not _has(body, known.rpartition(".")[2]):
             continue
         if _ABOUT_A_VALUE.search(text) and setting not in sampling:
             continue  # the value is wrong, which the user has to know
-        return Lesson(setting, dataclasses.replace(profile, unsupported=profile.unsupported | {setting}))
+        return Lesson(setting)
     return None
 
 
 def _form(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
-    asks = "response_format" in body or "output_config" in body or _has(body.get("text"), "format")
+    asks = "response_format" in body or any(_has(body.get(name), "format") for name in ("output_config", "text"))
     if not asks or not _FORM.search(text) or not _REFUSED.search(text):
         return None
     if body.get("tools") and profile.output_with_tools and _TOOLS.search(text):
-        return Lesson("output_with_tools", dataclasses.replace(profile, output_with_tools=False))
+        return Lesson("output_with_tools")
     if profile.native_output:
-        return Lesson("native_output", dataclasses.replace(profile, native_output=False))
+        return Lesson("native_output")
     return None
 
 
 def _strict(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     if profile.strict and _STRICT.search(text) and _REFUSED.search(text) and _has(body, "strict"):
-        return Lesson("strict", dataclasses.replace(profile, strict=False))
+        return Lesson("strict")
     return None
 
 
 def _system(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
     if profile.system_anywhere and _SYSTEM.search(text):
-        return Lesson("system_anywhere", dataclasses.replace(profile, system_anywhere=False))
+        return Lesson("system_anywhere")
     return None
 
 
 def _prefill(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
     if profile.prefill and _PREFILL.search(text):
-        return Lesson("prefill", dataclasses.replace(profile, prefill=False))
+        return Lesson("prefill")
     return None
 
 
@@ -136,18 +154,35 @@ def _encrypted(text: str, _error: ModelError, profile: ModelProfile, body: Mappi
         return None
     if not _REFUSED.search(text) and "can only" not in text:
         return None
-    return Lesson("thinking", dataclasses.replace(profile, thinking=None))
+    return Lesson("thinking", None)
+
+
+def _turns(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
+    if profile.user_after_tool and _USER_AFTER_TOOL.search(text):
+        return Lesson("user_after_tool")
+    if profile.assistant_first and _ASSISTANT_FIRST.search(text):
+        return Lesson("assistant_first")
+    return None
+
+
+def _thinking(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    """Thinking may be bound to what was said before it, or to an account: the same model may not know it again."""
+    said = [body.get("messages"), body.get("input")]
+    sent = any(_has(messages, key) for messages in said for key in ("signature", "encrypted_content"))
+    if profile.replay_thinking and sent and _NOT_KNOWN_AGAIN.search(text):
+        return Lesson("replay_thinking")
+    return None
 
 
 def _stream_usage(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     if profile.stream_usage and "stream_options" in body and "stream_options" in text and _REFUSED.search(text):
-        return Lesson("stream_usage", dataclasses.replace(profile, stream_usage=False))
+        return Lesson("stream_usage")
     return None
 
 
 _Find = Callable[[str, ModelError, ModelProfile, Mapping[str, Any]], Lesson | None]
 _LESSONS: tuple[_Find, ...] = (
-    *(_stream_usage, _limit_name, _encrypted, _strict, _form, _system, _prefill),
+    *(_stream_usage, _limit_name, _thinking, _encrypted, _strict, _form, _system, _prefill, _turns),
     _setting,
 )
 """Asked in this order; the settings last, as their names are common words."""
@@ -182,6 +217,13 @@ def _named(text: str, error: ModelError) -> list[str]:
     if isinstance(param, str) and param:
         return [param.lower()]
     return re.findall(r"[a-z][a-z_]*(?:\.[a-z_]+)*", text)
+
+
+def _starts(name: str) -> Iterator[str]:
+    """Yield a dotted name, and what is left of it without its last parts."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
 
 
 def _has(value: Any, key: str) -> bool:

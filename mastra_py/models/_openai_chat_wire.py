@@ -26,7 +26,7 @@ from mastra_py.messages import (
 from mastra_py.models._errors import model_error
 from mastra_py.models._openai_schema import strict_schema
 from mastra_py.models._reducer import ReplyReducer
-from mastra_py.models._wire_names import wire_name
+from mastra_py.models._wire_names import wire_id, wire_name
 from mastra_py.models.base import ModelRequest, ToolChoice
 from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
@@ -41,6 +41,9 @@ _SAME_NAME = (
 
 SETTINGS = frozenset({*_SAME_NAME, "max_output_tokens", "stop", "parallel_tool_calls"})
 """Settings that this wire has a place for. OpenAI itself knows no ``top_k``; most other servers do."""
+
+_ID_LIMIT = 40
+"""Characters that the id of a call may have at OpenAI."""
 
 _FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
@@ -240,7 +243,7 @@ def _data_url(part: ImagePart | FilePart) -> str:
 def _assistant(message: Message, server: str) -> list[dict[str, Any]]:
     calls = [_tool_call(call) for call in message.tool_calls]
     text = message.text
-    encoded: dict[str, Any] = {"role": "assistant", "content": text if text or not calls else None}
+    encoded: dict[str, Any] = {"role": "assistant", "content": text}  # beside calls too: some take no null
     reasoning = "".join([p.text for p in message.parts if type(p) is ReasoningPart and _belongs_to(p, server)])
     if reasoning:
         encoded["reasoning_content"] = reasoning
@@ -258,7 +261,7 @@ def _belongs_to(part: ReasoningPart, server: str) -> bool:
 def _tool_call(call: ToolCallPart) -> dict[str, Any]:
     # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
     function = {"name": wire_name(call.tool_name), "arguments": _json(call.args)}
-    return {"id": call.tool_call_id, "type": "function", "function": function}
+    return {"id": _call_id(call.tool_call_id), "type": "function", "function": function}
 
 
 def _tool_results(message: Message, _server: str) -> list[dict[str, Any]]:
@@ -268,7 +271,12 @@ def _tool_results(message: Message, _server: str) -> list[dict[str, Any]]:
 def _tool_result(part: ToolResultPart) -> dict[str, Any]:
     # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
     content = part.result if isinstance(part.result, str) else _json(part.result)
-    return {"role": "tool", "tool_call_id": part.tool_call_id, "content": content}
+    return {"role": "tool", "tool_call_id": _call_id(part.tool_call_id), "content": content}
+
+
+def _call_id(call_id: str) -> str:
+    """Return a call's id: as it is, since some servers want theirs back so, unless it is longer than OpenAI takes."""
+    return call_id if len(call_id) <= _ID_LIMIT else wire_id(call_id, _ID_LIMIT)
 
 
 _ENCODERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _tool_results}

@@ -17,7 +17,7 @@ learned."""
 _NO_NATIVE_OUTPUT = re.compile(r"gpt-3\.5|gpt-4(?!o|\.[1-9])|gpt-4o-2024-05-13|o1-mini|o1-preview")
 """Models from before structured output."""
 
-_SAMPLING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty"})
+_NOT_WHILE_REASONING = frozenset({"temperature", "top_p", "presence_penalty", "frequency_penalty", "stop"})
 _NOT_AT_OPENAI = frozenset({"top_k"})
 
 
@@ -34,7 +34,8 @@ def known_profile(name: str, official: bool) -> ModelProfile:  # noqa: FBT001 --
         native_output=not old,
         strict=not old,
         thinking="effort" if _REASONS.match(name) else None,
+        assistant_first=True,
         system_anywhere=True,
         max_tokens_field="max_completion_tokens" if _NEW_LIMIT.match(name) else "max_tokens",
-        unsupported=_NOT_AT_OPENAI | _SAMPLING if _ALWAYS_REASONS.match(name) else _NOT_AT_OPENAI,
+        unsupported=_NOT_AT_OPENAI | _NOT_WHILE_REASONING if _ALWAYS_REASONS.match(name) else _NOT_AT_OPENAI,
     )

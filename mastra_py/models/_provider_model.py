@@ -15,7 +15,8 @@ from logging import getLogger
 from typing import Any, ClassVar, Protocol
 
 from mastra_py.errors import ModelError, UserError
-from mastra_py.models._history import repaired
+from mastra_py.messages import Message, ReasoningPart
+from mastra_py.models._history import in_turns, repaired
 from mastra_py.models._lessons import lesson_of
 from mastra_py.models._output_words import in_prompt
 from mastra_py.models._reducer import ReplyReducer
@@ -25,6 +26,9 @@ from mastra_py.models.profile import ModelProfile
 from mastra_py.models.settings import ModelSettings
 
 logger = getLogger("mastra_py")
+
+_MEANT = frozenset({"stop", "thinking_budget"})
+"""Settings that are never left out in silence: what the reply means depends on them."""
 
 _FORM = ("native_output", "output_with_tools")
 
@@ -133,6 +137,11 @@ class ProviderModel:
         self.check()
         wire, profile, server = self._wire, self.profile, self._api.base_url
         request = repaired(self._fitted(request, profile), prefill=profile.prefill)
+        messages = in_turns(
+            request.messages, assistant_first=profile.assistant_first, user_after_tool=profile.user_after_tool
+        )
+        if messages is not request.messages:
+            request = dataclasses.replace(request, messages=messages)
         if not request.messages:
             msg = f"{self!r} was given nothing to answer: no message has anything in it that can be sent"
             raise UserError(msg)
@@ -158,6 +167,8 @@ class ProviderModel:
             request = in_prompt(request, request.output)
         if not profile.system_anywhere:
             request = _with_system_first(request)
+        if not profile.replay_thinking:
+            request = _without_thinking(request)
         lacking = self._lacking(request.settings, profile)
         if lacking:
             request = dataclasses.replace(request, settings=request.settings.without(lacking))
@@ -165,8 +176,10 @@ class ProviderModel:
 
     def _lacking(self, settings: ModelSettings, profile: ModelProfile) -> frozenset[str]:
         wire, names = self._wire, settings.set_names()
-        for name in sorted(names & wire.refused.keys()):
-            msg = f"{self!r} does not take the model setting {name}; {wire.refused[name]}"
+        refused = dict.fromkeys(names & profile.unsupported & _MEANT, "it is not one of this model's")
+        refused |= {name: way_out for name, way_out in wire.refused.items() if name in names}
+        for name, way_out in sorted(refused.items()):
+            msg = f"{self!r} does not take the model setting {name}; {way_out}"
             raise UserError(msg)
         lacking = (names - wire.settings) | (names & profile.unsupported)
         if profile.thinking is None:
@@ -185,8 +198,7 @@ class ProviderModel:
         lesson = lesson_of(error, profile, body)
         if lesson is None or (forced and lesson.lacks in _FORM):
             return
-        # Of several calls at once each may have learned something else: what one lacks, none has.
-        self._learned = lesson.profile if self.profile == profile else _both(self.profile, lesson.profile)
+        self._learned = lesson.applied(self.profile)  # which may know more by now: there are calls at once
         error.learned = lesson.lacks
 
 
@@ -201,15 +213,12 @@ def _with_system_first(request: ModelRequest) -> ModelRequest:
     return dataclasses.replace(request, system=system or None, messages=messages)
 
 
-def _both(one: ModelProfile, other: ModelProfile) -> ModelProfile:
-    """Return what a model can do of which both profiles are true."""
-    changes: dict[str, Any] = {
-        name: getattr(one, name) and getattr(other, name)
-        for name in (
-            *("native_output", "output_with_tools", "strict", "thinking"),
-            *("prefill", "system_anywhere", "stream_usage"),
-        )
-    }
-    return dataclasses.replace(
-        one, **changes, unsupported=one.unsupported | other.unsupported, max_tokens_field=other.max_tokens_field
-    )
+def _without_thinking(request: ModelRequest) -> ModelRequest:
+    """Return the request without the thinking that came with earlier replies."""
+    if not any(type(part) is ReasoningPart for message in request.messages for part in message.parts):
+        return request
+    messages = [
+        Message(message.role, [part for part in message.parts if type(part) is not ReasoningPart])
+        for message in request.messages
+    ]
+    return dataclasses.replace(request, messages=messages)

@@ -87,24 +87,31 @@ def _data_url(part: ImagePart | FilePart) -> str:
 
 def _assistant(message: Message, server: str, *, reasons: bool) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
+    following: ReasoningPart | None = None  # the thinking that the last of the items is
     for part in reversed(message.parts):  # whether reasoning is valid depends on what follows it
         match part:
             case TextPart(text=text):
                 # A plain text: as a list of output_text, other servers want the id that the item had.
                 items.append({"type": "message", "role": "assistant", "content": text})
+                following = None
             case ToolCallPart():
                 items.append(_call(part))
+                following = None
             case ReasoningPart() if reasons and items:
-                items += _thought(part, server, items[-1])
+                if thought := _thought(part, server, items[-1], following):
+                    items += thought
+                    following = part
             case _:
                 pass
     return items[::-1]
 
 
-def _thought(part: ReasoningPart, server: str, following: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the reasoning item before ``following``; none where it does not belong there."""
+def _thought(
+    part: ReasoningPart, server: str, following: dict[str, Any], thinking: ReasoningPart | None
+) -> list[dict[str, Any]]:
+    """Return the reasoning item before ``following``, which may be ``thinking``; none where it has no place there."""
     metadata = part.metadata or {}
-    if part.provider != PROVIDER or metadata.get("server") != server or not _leads_to(metadata, following):
+    if part.provider != PROVIDER or metadata.get("server") != server or not _leads_to(metadata, following, thinking):
         return []
     thought = thought_of(cast("Mapping[str, Any]", metadata["item"]))
     if thought is None:
@@ -118,7 +125,7 @@ def _thought(part: ReasoningPart, server: str, following: dict[str, Any]) -> lis
     return [{"type": "reasoning", "summary": [], **thought}]
 
 
-def _leads_to(metadata: Mapping[str, Any], item: dict[str, Any]) -> bool:
+def _leads_to(metadata: Mapping[str, Any], item: dict[str, Any], thinking: ReasoningPart | None) -> bool:
     """Whether ``item`` is what the reasoning led to. In between, ids of calls may have been told apart by a number."""
     led_to = metadata.get("led_to")
     if not isinstance(led_to, dict) or "item" not in metadata:
@@ -126,6 +133,8 @@ def _leads_to(metadata: Mapping[str, Any], item: dict[str, Any]) -> bool:
     wanted = cast("dict[str, Any]", led_to)
     if wanted.get("type") != item["type"]:
         return False
+    if thinking is not None:
+        return wanted.get("id") in (None, cast("Mapping[str, Any]", (thinking.metadata or {})["item"]).get("id"))
     call_id = wanted.get("call_id")
     return call_id is None or re.fullmatch(rf"{re.escape(_call_id(call_id))}(?:_\d+)?", item["call_id"]) is not None
 

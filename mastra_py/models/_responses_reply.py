@@ -209,7 +209,8 @@ class ResponsesDecoder:
         events: list[ModelEvent] = []
         if self._thought:
             self._thought = False
-            led_to = {name: raw[name] for name in ("type", "call_id") if raw.get(name)}
+            known_by = "id" if raw.get("type") == "reasoning" else "call_id"  # one thought may lead to the next
+            led_to = {name: raw[name] for name in ("type", known_by) if raw.get(name)}
             events = self._reducer.reasoning("", {"led_to": led_to})
         return events + self._reducer.end_block()
 

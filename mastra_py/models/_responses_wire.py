@@ -47,18 +47,13 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
     settings = request.settings
     extra = settings.extra_body or {}
     reasons = profile.thinking is not None
-    system = [request.system] if request.system else []
-    said = request.messages
-    if not profile.system_anywhere:
-        system += [message.text for message in said if message.role == "system"]
-        said = [message for message in said if message.role != "system"]
-    items = [item for message in said for item in items_of(message, server=server, reasons=reasons)]
+    items = [item for message in request.messages for item in items_of(message, server=server, reasons=reasons)]
     if not items and not any(name in extra for name in _CONTINUED):
         msg = "the Responses API wants at least one message with something in it, and there is none"
         raise UserError(msg)
     body: dict[str, Any] = {"model": model, "input": items, "stream": True}
-    if system:
-        body["instructions"] = "\n\n".join(system)
+    if request.system:
+        body["instructions"] = request.system
     if reasons:  # whether the reply is kept or not: see _responses_items. Models that do not reason refuse it.
         body["include"] = [_ENCRYPTED]
     if request.tools:

@@ -20,6 +20,11 @@ class ModelProfile:
         strict: takes schemas marked as strict, which the reply or the arguments are then sure to fit.
         thinking: how its thinking is set: by an ``"effort"``, by a ``"budget"`` of tokens, or not at all.
         prefill: goes on with a last message of its own role. Where it does not, a fixed line of the user follows it.
+        assistant_first: takes a conversation that begins with the assistant's words. Where it does not, a fixed line of
+            the user comes before them.
+        user_after_tool: takes the user's words right after the result of a tool. Where it does not, a fixed line of the
+            assistant comes between them.
+        replay_thinking: takes its own thinking back in later requests.
         system_anywhere: takes system messages in the midst of a conversation. Where it does not, they come first.
         stream_usage: takes the option that asks for the usage of a streamed reply.
         max_tokens_field: what the wire calls the limit of the reply (OpenAI's newer models refuse the old name).
@@ -36,6 +41,9 @@ class ModelProfile:
     strict: bool = False
     thinking: Literal["effort", "budget"] | None = "effort"
     prefill: bool = False
+    assistant_first: bool = False
+    user_after_tool: bool = True
+    replay_thinking: bool = True
     system_anywhere: bool = False
     stream_usage: bool = True
     max_tokens_field: str = "max_tokens"

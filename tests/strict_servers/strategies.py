@@ -126,7 +126,7 @@ def plans(draw: st.DrawFn, *, failing: bool = False) -> Plan:
     return Plan(
         models=models,
         answers=script,
-        prompt=draw(prompts if draw(st.integers(0, 4)) else st.none()),
+        prompt=draw(prompts if draw(st.integers(0, 9)) else st.none()),
         reading=draw(st.sampled_from(["generate", "events", "texts", "result"])),
         cancel=cancel,
         settings=settings,
