@@ -371,3 +371,14 @@ def test_the_secrets_of_a_request_are_its_credentials_and_their_parts() -> None:
 def test_a_url_is_shown_without_what_may_be_a_secret() -> None:
     assert redact_url("https://u:p@h:1/v1?key=k#f") == "https://h:1/v1"
     assert redact_url("http://[u:p@h") == "http://[redacted]@h"
+
+
+@pytest.mark.parametrize("key", ["local", "no-key", "model-one"])
+async def test_the_names_of_provider_and_model_stay_and_a_stand_in_for_a_key_is_no_secret(key: str) -> None:
+    body = json.dumps({"error": {"message": "this is local, no-key needed"}}).encode()
+    async with HTTPServer(Reply(body, status=400, headers={"content-type": "application/json"})) as server:
+        model = OpenAIChatModel("model-one", base_url=server.base_url, api_key=key)
+        with pytest.raises(ModelError) as caught:
+            await Agent(id="a", model=model).generate("Hi")
+    assert (caught.value.provider, caught.value.model) == ("openai", "model-one")
+    assert caught.value.message == "this is local, no-key needed"

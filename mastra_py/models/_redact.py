@@ -19,6 +19,10 @@ REDACTED = "[redacted]"
 
 _SHORT = 8  # characters; a shorter secret is replaced only where it stands alone: it may be a word as well
 _SHORTEST = 4  # and one that is shorter still is none
+_NO_SECRETS = frozenset(
+    {"none", "no-key", "local", "dummy", "test", "empty", "ollama", "lm-studio", "sk-no-key-required"}
+)
+_OURS = frozenset({"provider", "model"})  # attributes of errors that hold what we call things ourselves
 _DEEPEST = 100  # levels of a body; whatever lies deeper is left out
 _LONGEST = 256 * 1024  # characters of a text or a body; what follows is cut off
 
@@ -91,7 +95,11 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._left = 0  # how many characters of a body may still come
-        self._secrets = sorted({s for s in map(str.strip, secrets) if len(s) >= _SHORTEST}, key=len, reverse=True)
+        self._secrets = sorted(
+            {s for s in map(str.strip, secrets) if len(s) >= _SHORTEST and s.lower() not in _NO_SECRETS},
+            key=len,
+            reverse=True,
+        )
         patterns = [_pattern(form) for secret in self._secrets for form in _forms(secret)]
         self._known = re.compile("|".join(patterns)) if patterns else None
 
@@ -195,6 +203,8 @@ def clean_exception(exc: BaseException, redactor: Redactor) -> None:
     for each in chain_of(exc):
         each.args = tuple(redactor.value(arg) if isinstance(arg, str | dict | list) else arg for arg in each.args)
         for name, value in list(vars(each).items()):
+            if name in _OURS:
+                continue
             if isinstance(value, str | dict | list):
                 vars(each)[name] = redactor.value(value)
             elif _is_message(value):
