@@ -6,11 +6,23 @@ work is accepted or the steps run out.
 
 from __future__ import annotations
 
+from mastra_py._loop.budget import Budget
 from mastra_py._loop.completion import TaskCompletion
 from mastra_py._loop.stop import has_tool_call
 from mastra_py.agent import Agent
+from mastra_py.delegation import (
+    Delegation,
+    DelegationContext,
+    DelegationError,
+    DelegationOutcome,
+    Proceed,
+    Reject,
+    Replace,
+    Stop,
+)
 from mastra_py.errors import (
     AuthError,
+    BudgetError,
     ContentError,
     ContextLengthError,
     JudgeError,
@@ -39,7 +51,6 @@ from mastra_py.messages import (
     ImagePart,
     Message,
     ReasoningPart,
-    RunUsage,
     TextPart,
     ToolCallPart,
     ToolResultPart,
@@ -74,6 +85,7 @@ from mastra_py.scoring import (
 )
 from mastra_py.stream import AgentStream
 from mastra_py.tools import Tool, ToolContext, tool
+from mastra_py.usage import Cost, Price, RunUsage
 
 __all__ = [
     "Agent",
@@ -84,10 +96,17 @@ __all__ = [
     "ApiErrorContext",
     "Attempt",
     "AuthError",
+    "Budget",
+    "BudgetError",
     "ContentError",
     "ContextLengthError",
+    "Cost",
     "CriterionVerdict",
     "DataPart",
+    "Delegation",
+    "DelegationContext",
+    "DelegationError",
+    "DelegationOutcome",
     "FeedbackPart",
     "FilePart",
     "ImagePart",
@@ -103,10 +122,14 @@ __all__ = [
     "NotScorable",
     "OutputValidationError",
     "OverloadedError",
+    "Price",
+    "Proceed",
     "PromptStep",
     "QuotaError",
     "RateLimitError",
     "ReasoningPart",
+    "Reject",
+    "Replace",
     "RequestError",
     "Retry",
     "RetryMatcher",
@@ -123,6 +146,7 @@ __all__ = [
     "ScorerVerdict",
     "ServerError",
     "StepResult",
+    "Stop",
     "StreamError",
     "StreamErrorRetryProcessor",
     "TaskCompletion",

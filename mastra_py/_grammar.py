@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from mastra_py.events import AgentEvent, TextDelta
+from mastra_py.events import AgentEvent, SubAgentEvent, TextDelta
 
 _SPEAKING = dict.fromkeys(
     (
@@ -22,7 +22,7 @@ _SPEAKING = dict.fromkeys(
     ),
     "speaking",
 )
-_ANSWERED = {"tool-result": "tools", "tool-error": "tools"}
+_ANSWERED = {"tool-result": "tools", "tool-error": "tools", "tool-output": "tools"}
 _RETRY = {
     "output-superseded": "taken back",
     "retry-scheduled": "speaking",
@@ -44,14 +44,15 @@ GRAMMAR: dict[str, dict[str, str]] = {
 }
 """What may follow in each state of a stream, and the state it leads to."""
 
-_ANYWHERE = {"error": "over", "abort": "over", "tripwire": "tripped"}
+_ANYWHERE = {"error": "over", "abort": "over", "tripwire": "tripped", "budget-exceeded": "tripped"}
 
 
 def assert_well_formed(events: Iterable[AgentEvent]) -> None:
     """Check the events of a whole stream against its grammar; an ``AssertionError`` names the first that breaks it.
 
     One terminal event, last; each step closed once; deltas only between their start and end; the deltas of a step add
-    up to its text; one result or error for each tool call.
+    up to its text; one result or error for each tool call. The same holds for the events of each sub-agent, which come
+    between the tool call that started it and that call's result.
     """
     _Grammar().check(list(events))
 
@@ -63,6 +64,9 @@ class _Grammar:
         self.open: set[str] = set()
         self.text: list[str] = []
         self.calls: list[str] = []
+        self.nested: dict[tuple[str, ...], _Grammar] = {}
+        self.path: tuple[str, ...] = ()
+        self.above: _Grammar | None = None
 
     def check(self, events: list[AgentEvent]) -> None:
         for index, event in enumerate(events):
@@ -76,12 +80,25 @@ class _Grammar:
             msg = f"the stream ends without a terminal event, {self.state}"
             raise AssertionError(msg)
 
+    def _sub_agent(self, event: SubAgentEvent) -> None:
+        """Check an event of a sub-agent, of any depth, against the events of that sub-agent before it."""
+        _require(event.depth == len(event.path), f"its depth is {event.depth}, its path {event.path}")
+        _require(event.path[-1:] == (event.tool_call_id,), "its path ends at another call")
+        _require(type(event.event) is not SubAgentEvent, "it is wrapped twice")
+        above = self if event.depth == 1 else self.nested.get(event.path[:-1])
+        _require(above is not None and event.tool_call_id in above.calls, "there is no open call that it answers")
+        known = self.nested.setdefault(event.path, _Grammar())
+        known.path = event.path
+        known.above = self
+        known._take(event.event)  # noqa: SLF001 -- its own kind
+
     def _take(self, event: AgentEvent) -> None:
         allowed = GRAMMAR[self.state]
         following = allowed.get(event.type) or (
             _ANYWHERE.get(event.type) if self.state not in {"new", "over"} else None
         )
-        _require(following is not None, f"not allowed while {self.state}")
+        again = self.state == following == "tripped"
+        _require(following is not None and not again, f"not allowed while {self.state}")
         if event.type == "step-start":
             self.step += 1
             self.text.clear()
@@ -94,6 +111,8 @@ class _Grammar:
             self.open.clear()
             self.text.clear()
             self.calls.clear()
+        if type(event) is SubAgentEvent:
+            self._sub_agent(event)
         self._blocks(event)
         self._tools(event)
         if event.type == "step-finish":
@@ -127,6 +146,17 @@ class _Grammar:
             call_id = cast("Any", event).tool_call_id
             _require(call_id in self.calls, f"there is no open call {call_id!r}")
             _require(call_id == self.calls.pop(0), "results come in call order")
+            self._end_nested((*self.path, call_id), event.type)
+
+    def _end_nested(self, path: tuple[str, ...], by: str) -> None:
+        """The call at ``path`` has its result: the sub-agent that it started has ended, and all below it."""
+        root = self.above or self
+        sub_agent = root.nested.get(path)
+        if sub_agent is not None and sub_agent.state != "over":
+            # Only what was cut off, by a timeout or a cancellation of its own, has no end.
+            _require(by == "tool-error", f"its sub-agent has not ended, {sub_agent.state}")
+        for ended in [p for p in root.nested if p[: len(path)] == path]:
+            del root.nested[ended]
 
 
 def _require(condition: bool, complaint: str) -> None:  # noqa: FBT001 -- reads like an assert

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+from mastra_py._loop.budget import read_budget
 from mastra_py._loop.completion import as_task_completion
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
+from mastra_py.delegation import read_delegation
 from mastra_py.errors import UserError
 from mastra_py.models.settings import ModelSettings, read_settings
 from mastra_py.tools import Tool, collect_tools
@@ -103,6 +105,8 @@ READERS: Mapping[str, Callable[[Any, str], Any]] = {
     "stop_when": _functions,
     "on_step": _function,
     "run_id": _run_id,
+    "budget": read_budget,
+    "delegation": read_delegation,
 }
 """What reads each option: from what a user may give to what a run needs."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, overload
+from typing import Any, cast, overload
 
 from pydantic import TypeAdapter
 from typing_extensions import Unpack
 
+from mastra_py._delegates import Delegate
 from mastra_py._loop.channel import NullOut
-from mastra_py._loop.ledger import charge
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
 from mastra_py._read_options import read_options
@@ -23,6 +23,7 @@ from mastra_py.options import AgentConfig, Instructions, RunOptions, Tools, buil
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import AgentResult, OutT
 from mastra_py.stream import AgentStream
+from mastra_py.tools import collect_tools
 
 
 class Agent:
@@ -35,6 +36,7 @@ class Agent:
         instructions: its system prompt, or a (sync or async) function of the request context that gives it.
         model: a model, or a string such as ``"openai/gpt-5-mini"`` or ``"local/smollm2"``.
         tools: its tools: ``Tool`` objects and plain functions, or a function of the request context that gives them.
+        agents: sub-agents by a key of yours, each of which it may call as a tool ``agent-<key>``.
         input_processors: change what is sent, in order.
         output_processors: change what comes back, in order.
         error_processors: asked in order whether a failed model call is made again.
@@ -60,6 +62,7 @@ class Agent:
         description: str = "",
         instructions: Instructions | None = None,
         tools: Tools = (),
+        agents: Mapping[str, Agent] | None = None,
         input_processors: Sequence[InputProcessor] = (),
         output_processors: Sequence[OutputProcessor] = (),
         error_processors: Sequence[ErrorProcessor] = (),
@@ -83,8 +86,30 @@ class Agent:
             "max_processor_retries": max_processor_retries,
             "model_settings": model_settings,
         }
-        layers = (read_options(own, where), read_options(defaults or {}, f"{where}: defaults"))
-        self._config = AgentConfig(id=id, model=resolve_model(model), layers=layers)
+        delegates = self._read_agents(agents or {}, where)
+        layers = (
+            read_options(own, where),
+            read_options({"tools": [delegate.as_tool() for delegate in delegates]}, f"{where}: agents"),
+            read_options(defaults or {}, f"{where}: defaults"),
+        )
+        collect_tools([tool for layer in layers if not callable(found := layer.get("tools", ())) for tool in found])
+        sub_agents = {delegate.key: delegate.config for delegate in delegates}
+        self._config = AgentConfig(id=id, model=resolve_model(model), layers=layers, sub_agents=sub_agents)
+
+    @staticmethod
+    def _read_agents(agents: Mapping[str, Agent], where: str) -> list[Delegate]:
+        """Return the sub-agents as what can be delegated to."""
+        given: Any = agents
+        if not isinstance(given, Mapping) or not all(
+            isinstance(key, str) and key.strip() and isinstance(agent, Agent)
+            for key, agent in cast("Any", given).items()
+        ):
+            msg = f"{where}: agents must be a dict of agents by a key that is not blank, got {agents!r}"
+            raise UserError(msg)
+        return [
+            Delegate(key, agent._config, agent.description or f"Delegate a task to {agent.name}.")  # noqa: SLF001 -- its own kind
+            for key, agent in agents.items()
+        ]
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, model={self.model.provider}/{self.model.id})"
@@ -204,8 +229,5 @@ class Agent:
 
 
 async def _to_the_end(run: RunState) -> AgentResult[Any]:
-    try:
-        await run_loop(run, NullOut())
-    finally:
-        charge(run.ledger)
+    await run_loop(run, NullOut())
     return run.result()

@@ -22,6 +22,7 @@
         ├── ScorerError            a scorer could not judge
         │   ├── JudgeError             the judge gave no usable verdict
         │   └── ScorerRunError         a step of a scorer failed
+        ├── BudgetError            what a run may spend is used up
         └── TripWire               a processor stopped the run
 """
 
@@ -266,6 +267,17 @@ class ScorerRunError(ScorerError):
         self.failed_step = failed_step
         self.completed_steps = completed_steps
         self.result = result
+
+
+class BudgetError(RunError):
+    """A request was not sent: what the run may spend is used up. The run ends with ``stop_reason="budget"``.
+
+    ``limit`` is the name of the limit, see :class:`~mastra_py.Budget`.
+    """
+
+    def __init__(self, message: str = "", *, limit: str = "") -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 class TripWire(RunError):

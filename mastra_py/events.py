@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 from mastra_py.errors import ModelError, TripWire
 from mastra_py.messages import Usage
 from mastra_py.scoring import ScorerVerdict
+from mastra_py.usage import RunUsage
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "refusal", "error", "other"]
 """How a model call ended; ``error`` is a call that failed."""
@@ -306,6 +307,38 @@ class Tripped:
 
 
 @dataclass(slots=True, kw_only=True)
+class BudgetExceeded:
+    """What the run may spend is used up, and so it ends. ``limit`` names the limit, ``usage`` is what was spent."""
+
+    limit: str
+    usage: RunUsage
+    step: int = 0
+    type: ClassVar[Literal["budget-exceeded"]] = "budget-exceeded"
+
+
+@dataclass(slots=True, kw_only=True)
+class SubAgentEvent:
+    """An event of a sub-agent's run, between the tool call that started it and that call's result.
+
+    Attributes:
+        agent_id: the sub-agent.
+        tool_call_id: the call that it answers.
+        depth: 1 for a sub-agent of the run's own agent, 2 for one of that, and so on.
+        event: the event, of any kind but this one: events of deeper agents are not wrapped twice.
+        path: ids of the calls that lead to the agent, from the run's own to ``tool_call_id``.
+        step: the step of the run whose events these are; ``event.step`` is the sub-agent's own.
+    """
+
+    agent_id: str
+    tool_call_id: str
+    depth: int
+    event: AgentEvent
+    path: tuple[str, ...] = ()
+    step: int = 0
+    type: ClassVar[Literal["tool-output"]] = "tool-output"
+
+
+@dataclass(slots=True, kw_only=True)
 class RunFinished:
     """Terminal: the run ended in good order."""
 
@@ -350,5 +383,7 @@ AgentEvent: TypeAlias = (
     | TaskCompletionChecked
     | StepFinished
     | Tripped
+    | BudgetExceeded
+    | SubAgentEvent
     | TerminalEvent
 )

@@ -233,18 +233,6 @@ def total_usage(usages: Iterable[Usage]) -> Usage:
     return total
 
 
-@dataclass(slots=True, kw_only=True)
-class RunUsage(Usage):
-    """Tokens of a whole run.
-
-    ``by`` tells who spent them; its values add up to the total. Keys: ``agent:<id>``, ``judge:<scorer id>``,
-    ``failed:<id>`` for attempts that failed and still reported usage. ``requests`` counts every model call sent.
-    """
-
-    by: Mapping[str, Usage]
-    requests: int = 0
-
-
 def last_user_text(messages: Sequence[Message]) -> str:
     """Return the whole text of the last user message, without feedback; ``""`` where there is none."""
     for message in reversed(messages):

@@ -7,13 +7,15 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, cast
 
+from mastra_py._loop.budget import Budget
 from mastra_py._loop.completion import Gate, TaskCompletion, TaskCompletionLike, as_gate
 from mastra_py._loop.stop import StopCondition
 from mastra_py._output import OutputType, output_type
 from mastra_py._read_options import merge_options, read_options
+from mastra_py.delegation import Delegation
 from mastra_py.errors import UserError
 from mastra_py.messages import FeedbackPart, Message, MessageLike, TextPart, load_messages
-from mastra_py.models.base import Model, ToolChoice
+from mastra_py.models.base import Model, ToolChoice, alternatives_of
 from mastra_py.models.settings import ModelSettings
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import StepResult
@@ -55,6 +57,8 @@ class RunOptions(TypedDict, total=False):
         stop_when: conditions that end the run between two steps.
         on_step: (async) function called with each finished step.
         run_id: id of the run; generated unless given.
+        budget: what the whole run may spend, its judges and sub-agents included.
+        delegation: how a supervisor delegates to its ``agents``.
     """
 
     max_steps: int
@@ -73,6 +77,8 @@ class RunOptions(TypedDict, total=False):
     stop_when: StopCondition | Sequence[StopCondition]
     on_step: Callable[[StepResult], Any] | None
     run_id: str
+    budget: Budget | None
+    delegation: Delegation | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +106,38 @@ class RunSpec:
     stop_when: tuple[StopCondition, ...] = ()
     on_step: Callable[[StepResult], Any] | None = None
     run_id: str = ""
+    budget: Budget | None = None
+    delegation: Delegation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What an agent is, as far as a run needs it: ``layers`` are its own options and its defaults, read."""
+    """What an agent is, as far as a run needs it.
+
+    ``layers`` are its own options and its defaults, read; ``sub_agents`` those that it may delegate to, by their keys.
+    """
 
     id: str
     model: Model
     layers: tuple[Mapping[str, Any], ...]
     lookup: ScorerLookup | None = None
+    sub_agents: Mapping[str, AgentConfig] = field(default_factory=dict[str, "AgentConfig"])
+
+    def option(self, name: str) -> Any:
+        """Return what the agent itself sets for an option that lies over, ``None`` where it does not set it."""
+        return next((layer[name] for layer in reversed(self.layers) if name in layer), None)
+
+    def check(self) -> None:
+        """Check that requests can be sent to its model, and to those of its sub-agents.
+
+        Raises:
+            UserError: something is missing, like an API key.
+        """
+        check_model = getattr(self.model, "check", None)
+        if check_model is not None:
+            check_model()
+        for config in self.sub_agents.values():
+            config.check()
 
 
 def build_spec(
@@ -138,9 +166,9 @@ def build_spec(
     merged.setdefault("request_context", {})
     _check_tools(merged, config.id)
     _check_kind(config, merged, legacy=legacy)
-    check_model = getattr(config.model, "check", None)
-    if check_model is not None:
-        check_model()
+    config.check()
+    _check_prices(config, (merged.get("budget"),))
+    _check_delegation(config, merged.get("delegation"))
     return RunSpec(
         agent_id=config.id,
         model=config.model,
@@ -171,6 +199,24 @@ def _check_kind(config: AgentConfig, merged: Mapping[str, Any], *, legacy: bool)
     if legacy and any(merged["tools"]):
         msg = f"agent {config.id!r}: a legacy model cannot call tools; leave out tools="
         raise UserError(msg)
+
+
+def _check_delegation(config: AgentConfig, delegation: Delegation | None) -> None:
+    for key in delegation.output if delegation is not None else ():
+        if key not in config.sub_agents:
+            known = ", ".join(config.sub_agents) or "(none)"
+            msg = f"agent {config.id!r}: Delegation output names {key!r}, which is none of its agents: {known}"
+            raise UserError(msg)
+
+
+def _check_prices(config: AgentConfig, budgets: tuple[Budget | None, ...]) -> None:
+    """Check that a limit of cost can be kept: of all models of the agent and its sub-agents the price is known."""
+    for model in alternatives_of(config.model):
+        for budget in budgets:
+            if budget is not None:
+                budget.require_price((model.provider, model.id))
+    for sub_agent in config.sub_agents.values():
+        _check_prices(sub_agent, (*budgets, sub_agent.option("budget")))
 
 
 def _conversation(prompt: object, messages: object, where: str) -> tuple[Message, ...]:

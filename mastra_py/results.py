@@ -9,8 +9,9 @@ from typing_extensions import TypeVar
 
 from mastra_py.errors import TripWire
 from mastra_py.events import FinishReason, StopReason
-from mastra_py.messages import Message, RunUsage, ToolCallPart, ToolResultPart, Usage
+from mastra_py.messages import Message, ToolCallPart, ToolResultPart, Usage
 from mastra_py.scoring import Verdict, gating_criteria
+from mastra_py.usage import RunUsage
 
 OutT = TypeVar("OutT", default=str)
 
@@ -103,6 +104,7 @@ class AgentResult(Generic[OutT]):
         agent_id: which agent ran.
         partial_text: after a cancel, what had been shown of the unfinished step.
         tripwire: the processor's reason where ``stop_reason`` is ``tripwire``.
+        limit: the limit of the budget that was reached where ``stop_reason`` is ``budget``.
     """
 
     text: str
@@ -119,6 +121,7 @@ class AgentResult(Generic[OutT]):
     agent_id: str
     partial_text: str | None = None
     tripwire: TripWire | None = None
+    limit: str | None = None
 
     @property
     def accepted(self) -> bool:

@@ -16,7 +16,8 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, cast, runtime_che
 from typing_extensions import TypeVar
 
 from mastra_py.errors import ScorerRunError, UserError
-from mastra_py.messages import Message, ToolCallPart, ToolResultPart, Usage
+from mastra_py.messages import Message, ToolCallPart, ToolResultPart
+from mastra_py.usage import RunUsage
 
 InputT = TypeVar("InputT", default=Any)
 OutputT = TypeVar("OutputT", default=Any)
@@ -129,7 +130,6 @@ class JudgeRecord:
         attempts: how often it was asked: 2 where its first reply was unusable.
         model_calls: requests sent, retries among them.
         usage: tokens spent.
-        cost: USD, where known.
         duration: seconds.
         error: why there is no usable reply.
     """
@@ -141,10 +141,15 @@ class JudgeRecord:
     provider: str | None
     attempts: int
     model_calls: int
-    usage: Usage
+    usage: RunUsage
     duration: float
-    cost: float | None = None
     error: Exception | None = None
+
+    @property
+    def cost(self) -> float | None:
+        """USD, where the price of every model that was asked is known."""
+        cost = self.usage.cost()
+        return None if cost.unknown or not self.usage.calls else cost.usd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,6 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from mastra_py._loop.channel import Channel
-from mastra_py._loop.ledger import charge
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
 from mastra_py._output import OutputType
@@ -230,7 +229,6 @@ class AgentStream(Generic[OutT]):
         except BaseException as exc:  # noqa: BLE001 -- kept as a value: the reader raises it
             self._fail(exc)
         finally:
-            charge(self._run.ledger)  # this task has the context of stream(): whoever called that pays
             channel.close(self._last)
             if self._over is not None:
                 self._over.set()

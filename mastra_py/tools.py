@@ -12,13 +12,14 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast, overload
 
 import anyio
 import anyio.to_thread
 
 from mastra_py._jsonable import to_json_value
+from mastra_py._loop.host import Host
 from mastra_py._schema import Arguments, InvalidArguments, arguments_from, arguments_of
 from mastra_py._signature import innermost
 from mastra_py.errors import ToolError, UserError
@@ -47,6 +48,7 @@ class ToolContext:
         step: the step of the run, from 1.
         request_context: the caller's context, as given.
         messages: the conversation that was sent in this step.
+        host: the run itself, for tools of the package that run agents inside of it.
     """
 
     tool_call_id: str
@@ -56,6 +58,7 @@ class ToolContext:
     step: int = 1
     request_context: Any = None
     messages: tuple[Message, ...] = ()
+    host: Host | None = field(default=None, repr=False, compare=False)
 
 
 class Tool:

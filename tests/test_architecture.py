@@ -23,7 +23,7 @@ PACKAGE = "mastra_py"
 # line here first. The __init__ of a package has no level: it gathers names for users, and nothing inside imports it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: words
-    ("errors", "messages", "_retry_after"),
+    ("errors", "messages", "usage", "_loop.budget", "_retry_after"),
     # 1: the contract of scorers; helpers that know nothing of runs
     (
         "scoring",
@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_loop.ledger",
     ),
     # 2: what happens, and what is done with it
-    ("events", "tools", "_loop.accumulate", "_loop.budget", "_loop.channel"),
+    ("events", "tools", "_loop.accumulate", "_loop.channel", "_loop.host"),
     # 3: the port of model providers; what a run gives; the grammar of its events
     ("models.base", "models.profile", "models.settings", "results", "_grammar"),
     # 4: the port of processors; what the providers' adapters are made of
@@ -88,6 +88,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "models.openai_chat",
         "models.openai_responses",
         "_read_options",
+        "delegation",
         "options",
         "processors._failures",
         "processors.retry",
@@ -113,12 +114,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "scorers.play",
         "scorers.prompt_step",
         "scorers.rubric",
+        "_delegates",
         "stream",
     ),
     # 9: agents, and the doubles for testing them
     ("agent", "testing"),
     # 10: what sits above agents
-    ("delegation", "live", "registry", "store.*", "traces", "workflow"),
+    ("live", "registry", "store.*", "traces", "workflow"),
 )
 
 # Imports inside functions: which module may import what late, and why it has to.
@@ -131,6 +133,7 @@ LATE_IMPORTS: dict[tuple[str, str], str] = {
     ("models.local", "xllamacpp"): "an extra",
     ("models.local", "importlib"): "the extra is imported by its name",
     ("_signature", "docstring_parser"): "31 ms to import, needed where a tool's docstring describes parameters",
+    ("usage", "genai_prices"): "an extra, and 0.3 s to import",
     ("_output", "jsonschema"): "80 ms to import, needed where a type is given as JSON Schema",
     ("_schema", "jsonschema"): "80 ms to import, needed where a type is given as JSON Schema",
     ("_schema", "referencing*"): "part of jsonschema",

@@ -44,12 +44,14 @@ def test_the_examples_are_there() -> None:
         "conversation.py",
         "gate_and_feedback.py",
         "judge_scorer.py",
+        "nested_progress.py",
         "processors.py",
         "retry_processor.py",
         "rubric.py",
         "starlette_endpoint.py",
         "streaming_text.py",
         "structured_output.py",
+        "supervisor.py",
         "tools.py",
     ]
 

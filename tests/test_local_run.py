@@ -16,9 +16,10 @@ import pytest
 from support.streams import read_all, read_failing
 
 from mastra_py import Agent, ContextLengthError, Score, ScorerRun
-from mastra_py.events import OutputSuperseded, TextDelta
+from mastra_py.events import OutputSuperseded, SubAgentEvent, TextDelta
 from mastra_py.models import OpenAIChatModel
 from mastra_py.models.local import LocalServer, known_weights
+from mastra_py.testing import ScriptedModel, Turn
 
 pytestmark = pytest.mark.local_model
 ROOT = Path(__file__).parent.parent
@@ -40,6 +41,24 @@ async def busy_slots(server: LocalServer) -> int:
     async with httpx2.AsyncClient(trust_env=False) as client:
         slots = (await client.get(f"{server.url}/slots")).json()
     return sum(slot["is_processing"] for slot in slots)
+
+
+async def test_a_supervisor_delegates_to_real_agents_and_counts_what_they_spend(server: LocalServer) -> None:
+    """R11"""
+    tasks = [("1", "agent-poet", {"prompt": "Say hello."}), ("2", "agent-poet", {"prompt": "Say good night."})]
+    script = ScriptedModel([Turn(tool_calls=tasks), "They said it."])
+    supervisor = Agent(id="supervisor", model=script, agents={"poet": writer(server)})
+    events, result = await read_all(supervisor, "Have it said.")
+    said = [part.result for message in result.messages for part in message.tool_results]
+    assert all(isinstance(text, str) and text.strip() for text in said)
+    nested = [e for e in events if isinstance(e, SubAgentEvent)]
+    texts = [
+        "".join([e.event.text for e in nested if e.tool_call_id == call and isinstance(e.event, TextDelta)])
+        for call in ("1", "2")
+    ]
+    assert texts == said
+    assert result.usage.by["agent:writer"].input_tokens > 0
+    assert sum(usage.total_tokens for usage in result.usage.by.values()) == result.usage.total_tokens
 
 
 async def test_text_comes_in_deltas_and_usage_is_the_servers(server: LocalServer) -> None:

@@ -76,7 +76,7 @@ def write(folder: Path, *found: Facts) -> list[str]:
 def test_prints_a_line_for_each_vector_and_counts_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failing = {"model_turns": [{"error": {"type": "api_call_error", "status": 400}}]}
     types = ["start", "step-start", "error", "step-finish", "finish"]
-    waiting = {**ANSWER, "kind": "completion", "given": {**ANSWER["given"], "scorers": [], "sub_agents": []}}
+    waiting = {**ANSWER, "kind": "completion", "given": {**ANSWER["given"], "scorers": [], "memory": {}}}
     folder = write(tmp_path, ANSWER, changed(failing, chunk_types=types, error={"status": 400}), waiting)
     assert vectors.main(folder) == 0
     *lines, counts = capsys.readouterr().out.splitlines()
@@ -84,7 +84,7 @@ def test_prints_a_line_for_each_vector_and_counts_them(tmp_path: Path, capsys: p
     assert [(r["ok"], r["rule"], r.get("needs")) for r in read] == [
         (True, None, None),
         (True, "D36", None),
-        (None, None, "sub_agents"),
+        (None, None, "memory"),
     ]
     assert counts == "1 passed, 1 departed, 1 waiting, 0 failed"
 

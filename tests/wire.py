@@ -23,7 +23,6 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     if missing := [str(folder) for folder in options.folders if not folder.is_dir()]:
         parser.error(f"no such folder: {', '.join(missing)}")
-    logging.disable(logging.CRITICAL)  # scripted faults are logged, as they should be
     outcomes: list[wire_suite.Outcome] = []
     for folder in options.folders:
         for backend in options.backend or wire_suite.BACKENDS:
@@ -35,4 +34,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # scripted faults are logged, as they should be
     sys.exit(main(sys.argv[1:]))

@@ -86,6 +86,7 @@ class Channel:
     __slots__ = (
         "_acked",
         "_border",
+        "_border_at",
         "_closed",
         "_dropping",
         "_events",
@@ -117,6 +118,7 @@ class Channel:
         self._reader: anyio.Event | None = None
         self._room: anyio.Event | None = None
         self._border: anyio.Event | None = None
+        self._border_at = 0
 
     # The run's side.
 
@@ -160,9 +162,12 @@ class Channel:
 
     async def drained(self) -> None:
         """Wait until everything is taken and the reader has come back for more."""
-        while self._acked < self._sent and not self._released:
+        sent = self._sent  # several wait at once where sub-agents run, and the others go on sending
+        while self._acked < sent and not self._released:
             if self._border is None:
                 self._border = anyio.Event()
+                self._border_at = sent
+            self._border_at = min(self._border_at, sent)
             await self._border.wait()
 
     def close(self, last: AgentEvent | None = None) -> None:
@@ -179,10 +184,10 @@ class Channel:
     def take(self) -> AgentEvent | None:
         """Come back for more: return the next event where there is one already."""
         self._acked = self._taken
+        if self._border is not None and (self._acked >= self._border_at or not self._events):
+            self._border.set()
+            self._border = None
         if not self._events:
-            if self._border is not None:
-                self._border.set()
-                self._border = None
             return None
         self._taken += 1
         event = self._events.popleft()

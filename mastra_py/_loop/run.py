@@ -17,23 +17,28 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable
 
+import anyio
 import anyio.lowlevel
 
 from mastra_py._loop.accumulate import Reply
-from mastra_py._loop.callbacks import consult, notify
+from mastra_py._loop.callbacks import consult, logger, notify
 from mastra_py._loop.channel import Out
 from mastra_py._loop.completion import Gate, TaskCompletion, check
+from mastra_py._loop.faults import replaced_cancel
 from mastra_py._loop.feedback import NEUTRAL, feedback_message, feedback_text
+from mastra_py._loop.host import Host
 from mastra_py._loop.state import RunState
 from mastra_py._loop.step import CUT_OFF, model_step
 from mastra_py._loop.stop import any_holds
 from mastra_py._loop.structured import read_or_ask_again
 from mastra_py._loop.tools import run_tools
 from mastra_py._reply_json import Unusable
-from mastra_py.errors import OutputValidationError, RunError, ScorerError, TripWire, UserError
+from mastra_py.errors import BudgetError, OutputValidationError, RunError, ScorerError, TripWire, UserError
 from mastra_py.events import (
+    BudgetExceeded,
     OutputSuperseded,
     RunFinished,
     RunStarted,
@@ -59,9 +64,11 @@ async def run_loop(run: RunState, out: Out) -> None:
         UserError: something given to it was misused.
     """
     await out.emit(RunStarted(run_id=run.spec.run_id, agent_id=run.spec.agent_id))
+    run.ledger.start()
     try:
-        await _prepare(run)
-        run.stop_reason = await _steps(run, out)
+        run.stop_reason = await _in_time(run, out)
+    except BudgetError:
+        run.stop_reason = "budget"
     except TripWire as trip:
         run.tripwire = trip
         run.stop_reason = "tripwire"
@@ -72,6 +79,10 @@ async def run_loop(run: RunState, out: Out) -> None:
         error.messages, error.steps = run.history(), tuple(run.steps)
         error.attempts, error.usage = tuple(run.attempts), run.ledger.total()
         raise
+    if run.stop_reason == "budget":
+        run.settle()
+        limit = run.ledger.refused or ""
+        await out.emit(BudgetExceeded(limit=limit, usage=run.ledger.total(), step=run.step))
     # The end too comes only when the reader has asked for more: until then a cancel still ends the run as cancelled.
     await out.drained()
     await anyio.lowlevel.checkpoint_if_cancelled()
@@ -85,6 +96,22 @@ async def run_loop(run: RunState, out: Out) -> None:
             step=run.step,
         )
     )
+
+
+async def _in_time(run: RunState, out: Out) -> StopReason:
+    """Run the steps; at the deadline of the run's budget they end, wherever they are."""
+    scope = anyio.CancelScope(deadline=math.inf if run.ledger.deadline is None else run.ledger.deadline)
+    try:
+        with scope:
+            await _prepare(run)
+            return await _steps(run, out)
+    except Exception as exc:
+        if not (scope.cancel_called and replaced_cancel(exc)):
+            raise
+        await anyio.lowlevel.checkpoint_if_cancelled()
+        logger.exception("%s raised when it was ended at the deadline", run.named("something"))
+    run.ledger.refuse("deadline")
+    return "budget"
 
 
 async def _prepare(run: RunState) -> None:
@@ -107,12 +134,15 @@ async def _prepare(run: RunState) -> None:
 
 
 async def _steps(run: RunState, out: Out) -> StopReason:
+    host = Host(out=out, ledger=run.ledger, path=run.path, delegation=run.spec.delegation)
     while True:
         run.step += 1
         await out.emit(StepStarted(step=run.step))
         reply = await _reply(run, out)
-        stop = await _after_reply(run, reply, out)
-        if stop is None and await any_holds(run.spec.stop_when, tuple(run.steps)):
+        stop = await _after_reply(run, reply, host)
+        if run.ledger.refused or (stop is None and run.ledger.limit()):
+            stop = "budget"  # it goes before all but a trip wire
+        if stop is None and (host.stop or await any_holds(run.spec.stop_when, tuple(run.steps))):
             stop = "stop_when"
         if stop is None and run.step >= run.spec.max_steps:
             stop = "max_steps"
@@ -153,34 +183,38 @@ async def _reply(run: RunState, out: Out) -> Reply:
     return answer.reply
 
 
-async def _after_reply(run: RunState, reply: Reply, out: Out) -> StopReason | None:
+async def _after_reply(run: RunState, reply: Reply, host: Host) -> StopReason | None:
     """Do what the reply asks for; ``None`` where nothing speaks against another step."""
     run.open = reply
     if (cut := CUT_OFF.get(reply.finish_reason)) is not None:
-        await _refuse_tools(run, reply, out)
+        await _refuse_tools(run, reply, host.out)
         run.commit()
         return cut
     if reply.tool_calls:
-        await _run_tools(run, reply, out)
+        await _run_tools(run, reply, host)
         run.commit()
         return None
     run.commit()
     if run.spec.gate is None:
         return "answered"
-    verdict = await _check(run, run.spec.gate, out)
+    verdict = await _check(run, run.spec.gate, host.out)
+    if run.ledger.refused:
+        return "budget"  # a judge could not be asked: that is no outage of its scorer
     return _stop_on(verdict, run, run.spec.gate.config)
 
 
-async def _run_tools(run: RunState, reply: Reply, out: Out) -> None:
-    await out.drained()
+async def _run_tools(run: RunState, reply: Reply, host: Host) -> None:
+    await host.out.drained()
     await run_tools(
         reply.tool_calls,
         tools=run.tools,
-        context=run.tool_context(),
-        emit=out.emit,
+        context=run.tool_context(host),
+        emit=host.out.emit,
         concurrency=run.spec.tool_concurrency,
         done=run.tool_results,
     )
+    if host.fatal is not None:
+        raise host.fatal
 
 
 async def _refuse_tools(run: RunState, reply: Reply, out: Out) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from mastra_py._loop.accumulate import Reply
 from mastra_py._loop.completion import MakeRun
 from mastra_py._loop.feedback import prompt_view
+from mastra_py._loop.host import Host
 from mastra_py._loop.ledger import Ledger
 from mastra_py._loop.processing import Pipeline
 from mastra_py._loop.step import ModelCall
@@ -26,14 +27,16 @@ from mastra_py.tools import Tool, ToolContext
 class RunState:
     """One run: its frozen spec and what has come of it. The loop writes it, the stream reads it."""
 
-    def __init__(self, spec: RunSpec) -> None:
+    def __init__(self, spec: RunSpec, path: tuple[str, ...] = ()) -> None:
+        """Begin a run; ``path`` are the ids of the tool calls that lead to it, if others run around it."""
         self.spec = spec
+        self.path = path
         self.system: str | None = None
         self.tools: dict[str, Tool] = {}
         self.step = 0
         self.steps: list[StepResult] = []
         self.attempts: list[Attempt] = []
-        self.ledger = Ledger()
+        self.ledger = Ledger(budget=spec.budget)
         self.value: Any = None
         self.open: Reply | None = None
         self.tool_results: dict[int, ToolResultPart] = {}
@@ -128,8 +131,8 @@ class RunState:
         elif self._call is not None:
             self.partial_text = self._call.fold.shown_text
 
-    def tool_context(self) -> Callable[[ToolCallPart], ToolContext]:
-        """Return what makes the context of a tool call of this step."""
+    def tool_context(self, host: Host) -> Callable[[ToolCallPart], ToolContext]:
+        """Return what makes the context of a tool call of this step; ``host`` is for what runs inside of it."""
         messages = tuple(self._call.request.messages) if self._call else ()
 
         def context(call: ToolCallPart) -> ToolContext:
@@ -141,6 +144,7 @@ class RunState:
                 step=self.step,
                 request_context=self.spec.request_context,
                 messages=messages,
+                host=host,
             )
 
         return context
@@ -204,6 +208,7 @@ class RunState:
             agent_id=self.spec.agent_id,
             partial_text=self.partial_text,
             tripwire=self.tripwire,
+            limit=self.ledger.refused if self.stop_reason == "budget" else None,
         )
 
 

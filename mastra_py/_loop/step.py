@@ -137,6 +137,7 @@ async def _after_failure(
     # Text that a reader of live text has seen cannot be taken back: a retry would say it twice.
     retry = None if out.shown_text else await _ask(call, ctx)
     if retry is not None:
+        call.ledger.ask((call.model.provider, call.model.id))  # no wait is served for what the budget forbids
         delay = sane_delay(retry.delay)
         await out.emit(RetryScheduled(attempt=call.attempts, delay=delay, error=error, step=call.step))
         await out.drained()
@@ -165,8 +166,9 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
         pipeline.at(call.step, call.attempts)
     opened: object = None
     try:
+        call.ledger.ask((call.model.provider, call.model.id))
         opened = stream = call.model.stream(request)
-        call.ledger.requests += 1  # not before: a request that a model cannot even write is never sent
+        call.ledger.sent()  # not before: a request that a model cannot even write is never sent
         async with stream as events:
             if pipeline is None or not (pipeline.streams or pipeline.holds):
                 await _relay(call, events, out)
@@ -188,7 +190,7 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
         _count_further(call, getattr(opened, "requests", 1) - 1)
         if fold.finished is not None:
             owner = f"failed:{call.owner.partition(':')[2]}" if call.failed else call.owner
-            call.ledger.add(owner, fold.finished.usage)
+            call.ledger.add(owner, fold.finished.usage, (call.model.provider, call.model.id))
     reply = fold.reply(call.attempts)
     return reply if pipeline is None or held is None else await _release(call, pipeline, reply, held, out)
 
@@ -197,7 +199,7 @@ def _count_further(call: ModelCall, further: int) -> None:
     """Count the further requests of a model that makes failed ones again by itself."""
     if further > 0:
         call.attempts += further
-        call.ledger.requests += further
+        call.ledger.sent(further)
 
 
 def _is_whole(fold: ReplyFold) -> bool:

@@ -11,6 +11,7 @@ import anyio.lowlevel
 
 from mastra_py._jsonable import clean_text
 from mastra_py._loop.faults import interrupt_in, message_of, text_of
+from mastra_py._loop.ledger import CURRENT, Account
 from mastra_py.errors import ToolError
 from mastra_py.events import ToolFailed, ToolResult
 from mastra_py.messages import ToolCallPart, ToolResultPart
@@ -105,7 +106,9 @@ class _Batch:
 
     async def _run(self, index: int, slots: anyio.Semaphore) -> None:
         await anyio.lowlevel.checkpoint_if_cancelled()  # else a tool would still start in a cancelled run
-        call = self._calls[index]
+        call, host = self._calls[index], self._contexts[index].host
+        if host is not None:  # in the context of this task alone: agents that the tool runs are paid for by the run
+            CURRENT.set(Account(host.ledger, None))
         try:
             result = await self._call(call, self._contexts[index])
         except Exception as exc:  # noqa: BLE001 -- whatever a tool raises is for the model to read

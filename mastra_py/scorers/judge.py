@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, cast
 from typing_extensions import TypeVar
 
 from mastra_py._loop.channel import NullOut
-from mastra_py._loop.ledger import CURRENT, Account, Ledger, charge
+from mastra_py._loop.ledger import CURRENT, Account, Ledger
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, Pipeline, check_processors
 from mastra_py._loop.step import ModelCall
 from mastra_py._loop.structured import JsonPromptInjection, ask, with_output
@@ -185,7 +185,6 @@ class Bench:
             raise
         finally:  # a judge that failed, or was cancelled, has spent all the same
             self.records[question.step] = asking.record(time.monotonic() - begin, error)
-            charge(asking.ledger)
 
 
 class _Asked(Generic[T]):

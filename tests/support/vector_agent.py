@@ -17,6 +17,7 @@ from mastra_py.models.base import ModelRequest
 from mastra_py.scoring import Verdict
 from mastra_py.stream import AgentStream
 from mastra_py.testing import FunctionModel, assert_well_formed
+from support.vector_agents import ScriptedAgents
 from support.vector_forms import (
     check_form,
     error_form,
@@ -40,6 +41,7 @@ KEYS = {
     "completion": (
         "prompt", "max_steps", "method", "model_turns", "tools", "scorers", "strategy", "parallel", "timeout_ms",
         "suppress_feedback", "on_complete_throws", "request_context", "abort_after_ms",
+        "sub_agents",
     ),
     "stream": (
         "prompt", "model_turns", "tools", "max_steps", "abort_on_text_delta", "abort_on_tool_call", "model_spec",
@@ -95,6 +97,7 @@ class _Stage:
         self.result: AgentResult[str] | None = None
         self.error: RunError | None = None
         self.tools = [_tool(spec) for spec in given.get("tools", ())]
+        self.sub_agents = ScriptedAgents(given)
         self.agent = self._agent()
 
     def _agent(self) -> Agent:
@@ -104,7 +107,13 @@ class _Stage:
         if "max_processor_retries" in self.given:
             more["max_processor_retries"] = self.given["max_processor_retries"]
         return Agent(
-            id="agent-1", name="Agent One", instructions="Be helpful", model=self.models.model, tools=self.tools, **more
+            id="agent-1",
+            name="Agent One",
+            instructions="Be helpful",
+            model=self.models.model,
+            tools=self.tools,
+            agents=self.sub_agents.agents(),
+            **more,
         )
 
     def options(self) -> Facts:
@@ -216,7 +225,7 @@ class _Stage:
     def facts(self) -> Facts:
         came = self.result if self.result is not None else self.error
         assert came is not None
-        tools = [tool.name for tool in self.tools]
+        tools = {**{tool.name: tool.name for tool in self.tools}, **self.sub_agents.names}
         rubrics = set(self.judges)
         events = event_forms(self.events, tools)
         prompts = [prompt_forms(request, self.verdicts, tools) for request in self.requests]
@@ -245,6 +254,7 @@ class _Stage:
             },
             "sent_to_judge": {id: [_asked(r) for r in judge.requests] for id, judge in self.judges.items()},
             "scorer_contexts": self.contexts,
+            **self.sub_agents.facts(self.requests, lambda request: prompt_forms(request, (), {})),
             "processor_calls": self.asked,
             "waits": [round(wait * 1000) for wait in self.waits() if wait > 0.4],
         }

@@ -41,6 +41,10 @@ def _without_answers(prompt: list[Any]) -> list[Any]:
     return [entry for entry in prompt if entry[0] != "tool"]
 
 
+def _first_and_last(prompt: list[Any]) -> list[Any]:
+    return [prompt[0], prompt[-1]]
+
+
 _STREAM = ("types", "events")
 _BLURS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("D3", "prompts"): _in_each(_without_feedback),
@@ -49,6 +53,7 @@ _BLURS: dict[tuple[str, str], Callable[[Any], Any]] = {
     ("D6", "scorer_contexts"): _in_each(_without_keys("max_steps")),
     ("D9", "checks"): _without_keys("reason"),
     ("D9", "on_complete"): _without_keys("completion_reason"),
+    ("D15", "sub_agent_prompts"): _in_each(_in_each(_first_and_last)),
     ("D25", "scorer_contexts"): _in_each(_without_keys("tool_calls")),
     ("D34", "checks"): _without_keys("results", "timed_out", "reason"),
     ("D34", "on_complete"): _without_keys("scorers", "timed_out", "completion_reason"),

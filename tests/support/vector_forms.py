@@ -8,6 +8,7 @@ from typing import Any
 from mastra_py.events import (
     AgentEvent,
     ReasoningDelta,
+    SubAgentEvent,
     TaskCompletionChecked,
     TextDelta,
     ToolCall,
@@ -17,6 +18,7 @@ from mastra_py.events import (
 from mastra_py.messages import FeedbackPart, Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from mastra_py.models.base import ModelRequest
 from mastra_py.scoring import ScorerVerdict, Verdict
+from support.vector_agents import outputs_first
 from support.vector_rubric import read_reason
 
 Form = tuple[Any, ...]
@@ -27,12 +29,13 @@ FEEDBACK = "<feedback>"
 ERRORED = "<errored>"
 
 
-def event_forms(events: Iterable[AgentEvent], tools: Sequence[str]) -> list[Form]:
+def event_forms(events: Iterable[AgentEvent], tools: Mapping[str, str]) -> list[Form]:
     """Return events as they are compared, without those that Mastra has not."""
-    return [_event_form(event, tools) for event in events if event.type not in OURS_ALONE]
+    kept = [e for e in events if (e.event if isinstance(e, SubAgentEvent) else e).type not in OURS_ALONE]
+    return outputs_first([_event_form(event, tools) for event in kept])
 
 
-def _event_form(event: AgentEvent, tools: Sequence[str]) -> Form:
+def _event_form(event: AgentEvent, tools: Mapping[str, str]) -> Form:
     match event:
         case TextDelta() | ReasoningDelta():
             return event.type, event.text
@@ -57,15 +60,18 @@ def tool_forms(events: Iterable[Form]) -> list[Form]:
     return [(e[0], e[2], e[-1]) for e in events if e[0] in {"tool-call", "tool-result", "tool-error"}]
 
 
-def naming(text: str, tool: str, tools: Sequence[str]) -> str:
-    """Return whether the text of a tool error names what it has to: the tool; for an unknown one those that exist."""
+def naming(text: str, tool: str, tools: Mapping[str, str]) -> str:
+    """Return whether the text of a tool error names what it has to: the tool; for an unknown one those that exist.
+
+    ``tools`` are what errors of tools name, by the names of the tools: of a sub-agent its id.
+    """
     # In a turn that was cut off, none of its tools is looked for.
-    wanted = [tool] if tool in tools or "did not run" in text else [tool, *tools]
+    wanted = [tool] if "did not run" in text else [tools[tool]] if tool in tools else [tool, *tools]
     return "named" if all(name in text for name in wanted) else f"does not name {wanted}: {text}"
 
 
 def message_forms(
-    messages: Iterable[Message], verdicts: Sequence[Verdict], tools: Sequence[str], *, with_reasoning: bool
+    messages: Iterable[Message], verdicts: Sequence[Verdict], tools: Mapping[str, str], *, with_reasoning: bool
 ) -> list[Form]:
     """Return a conversation as it is compared: (role, what, ...) for a part; ``verdicts`` are of its drafts."""
     forms: list[Form] = []
@@ -93,7 +99,7 @@ def message_forms(
     return forms
 
 
-def prompt_forms(request: ModelRequest, verdicts: Sequence[Verdict], tools: Sequence[str]) -> list[Form]:
+def prompt_forms(request: ModelRequest, verdicts: Sequence[Verdict], tools: Mapping[str, str]) -> list[Form]:
     """Return what a model was sent."""
     system = [("system", "text", request.system)] if request.system else []
     return [*system, *message_forms(request.messages, verdicts, tools, with_reasoning=False)]
@@ -170,7 +176,7 @@ def error_form(error: Exception) -> dict[str, Any]:
 def usage_form(usage: Any) -> dict[str, int]:
     """Return the tokens of a run's own model calls."""
     own: Mapping[str, Any] = usage.by if usage is not None else {}
-    spent = [tokens for owner, tokens in own.items() if owner.startswith("agent:")]
+    spent = [tokens for owner, tokens in own.items() if owner == "agent:agent-1"]
     return {
         "input_tokens": sum(t.input_tokens for t in spent),
         "output_tokens": sum(t.output_tokens for t in spent),

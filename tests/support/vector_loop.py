@@ -100,6 +100,7 @@ class _Loop(State):
                 self.claim("D4")
             self._finish_step(self.finish)
         if calls:
+            await self.sub_agents.delegate(calls, self)
             self._run_tools(turn, text, calls)
             self._finish_step("max_steps" if self.step >= self.max_steps else None)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from support.vector_agents import outputs_first, read_offered, read_result
 from support.vector_forms import ERRORED, FEEDBACK, Form, reason_lines
 from support.vector_notation import read_value
 from support.vector_rubric import recorded_reason
@@ -47,10 +48,11 @@ class _Reader:
         self.rubrics = {s["id"] for s in given.get("scorers", ()) if "judge_turns" in s}
 
     def events(self, chunks: list[Facts]) -> Facts:
-        return {"types": [chunk["type"] for chunk in chunks], "events": [_event(chunk) for chunk in chunks]}
+        events = outputs_first([_event(chunk) for chunk in chunks])
+        return {"types": [event[0] for event in events], "events": events}
 
     def types(self, types: list[str]) -> Facts:
-        return {"types": types}
+        return {"types": outputs_first(types)}
 
     def tool_chunks(self, chunks: list[Facts]) -> Facts:
         return {"tool_chunks": [_tool_chunk(chunk) for chunk in chunks]}
@@ -117,6 +119,12 @@ class _Reader:
                 forms.append(("tool", "error" if is_error else "result", result["name"], said))
         return forms
 
+    def sub_agent_prompts(self, prompts: dict[str, list[list[Facts]]]) -> Facts:
+        return {"sub_agent_prompts": {id: self.prompts(sent)["prompts"] for id, sent in prompts.items()}}
+
+    def tools_offered(self, tools: list[Facts]) -> Facts:
+        return {"tools_offered": read_offered(tools)}
+
     def scorer_contexts(self, contexts: list[Facts]) -> Facts:
         added = ("tool_calls", "tool_results", "agent_id", "agent_name")
         by_scorer: dict[str, list[Facts]] = {id: [] for id in self.functions}
@@ -160,7 +168,7 @@ def _event(chunk: Facts) -> Form:
         case {"type": "tool-call" as kind}:
             return kind, chunk["tool_call_id"], chunk["tool_name"], chunk["args"]
         case {"type": "tool-result" as kind}:
-            result = read_value(chunk.get("result"))
+            result = read_result(read_value(chunk.get("result")))
             return kind, chunk["tool_call_id"], chunk["tool_name"], chunk["args"], result
         case {"type": "tool-error" as kind}:
             return kind, chunk["tool_call_id"], chunk["tool_name"], chunk["args"], "named"
@@ -169,7 +177,8 @@ def _event(chunk: Facts) -> Form:
 
 
 def _tool_chunk(chunk: Facts) -> Form:
-    said = {"tool-call": chunk.get("args"), "tool-result": read_value(chunk.get("result")), "tool-error": "named"}
+    result = read_result(read_value(chunk.get("result")))
+    said = {"tool-call": chunk.get("args"), "tool-result": result, "tool-error": "named"}
     return chunk["type"], chunk["tool_name"], said[chunk["type"]]
 
 
@@ -215,6 +224,8 @@ _READERS: dict[str, Callable[[_Reader, Any], Facts]] = {
     "messages": _Reader.messages,
     "prompts": _Reader.prompts,
     "last_prompt": _Reader.last_prompt,
+    "sub_agent_prompts": _Reader.sub_agent_prompts,
+    "tools_offered": _Reader.tools_offered,
     "scorer_contexts": _Reader.scorer_contexts,
     "sent_to_judge": _Reader.sent_to_judge,
     "processor_calls": _Reader.processor_calls,
@@ -224,5 +235,6 @@ _READERS: dict[str, Callable[[_Reader, Any], Facts]] = {
     "error": _Reader.error,
     "full_output_error": _Reader.error,
     "waits_over_400_ms": _plain("waits"),
+    "sub_agent_calls": _plain("sub_agent_calls"),
     **{name: _plain(name) for name in ("final_text", "steps", "step_texts", "model_calls", "scorer_calls")},
 }

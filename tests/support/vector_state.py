@@ -6,6 +6,7 @@ import copy
 import math
 from typing import Any
 
+from support.vector_agents import ReckonedAgents
 from support.vector_check import Scorers
 from support.vector_forms import Form, error_form, tool_forms, without_results
 from support.vector_models import ReckonedModels
@@ -18,7 +19,7 @@ Claims = dict[str, set[str]]
 FIELDS = (
     "types", "events", "tool_chunks", "checks", "on_complete", "final_text", "finish_reason", "steps", "step_texts",
     "messages", "prompts", "last_prompt", "model_calls", "usage", "on_finish", "error", "stop_reason", "scorer_calls",
-    "sent_to_judge", "scorer_contexts", "processor_calls", "waits",
+    "sent_to_judge", "scorer_contexts", "processor_calls", "waits", "sub_agent_calls", "sub_agent_prompts",
 )  # fmt: skip
 GROWING = (
     "types", "events", "tool_chunks", "checks", "on_complete", "steps", "step_texts", "messages", "prompts",
@@ -46,7 +47,8 @@ class State:
         self.forks: Facts = {}
         self.is_another_run = False
         self.models = ReckonedModels(given)
-        self.tools = {tool["name"]: tool for tool in given.get("tools", ())}
+        self.sub_agents = ReckonedAgents(given)
+        self.tools = {**{tool["name"]: tool for tool in given.get("tools", ())}, **self.sub_agents.tools}
         self.asked: list[tuple[str, int]] = []
         self.processors = [(spec, read_processor(spec, self.asked)) for spec in given.get("error_processors", ())]
         self.scorers = Scorers(given, self.claim)
@@ -108,6 +110,7 @@ class State:
             "error": error_form(self.error) if self.error is not None else None,
             "stop_reason": self.stop_reason,
             **self.scorers.facts(),
+            **self.sub_agents.facts(),
             "processor_calls": self.asked,
             "waits": [round(wait * 1000) for wait in self.waits if wait > 0.4],
         }

@@ -27,7 +27,7 @@ from support.vector_state import begins_alike
 
 Facts = dict[str, Any]
 
-NEEDS = ("sub_agents", "memory")
+NEEDS = ("memory",)
 """Keys of ``given`` that ask for what the package does not have yet."""
 
 
