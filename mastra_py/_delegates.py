@@ -20,7 +20,6 @@ from mastra_py.delegation import (
     DelegationContext,
     DelegationError,
     DelegationOutcome,
-    MessageFilter,
     Proceed,
     Reject,
     Replace,
@@ -162,7 +161,9 @@ class _Run:
                 raise
             raise self._failed(exc) from exc
         result = run.result()
-        if result.stop_reason not in _ANSWERED:
+        # A condition may have stopped it among its tools: then it has no answer of the type that was asked for.
+        untyped = result.stop_reason == "stop_when" and result.output is None
+        if untyped or result.stop_reason not in _ANSWERED:
             raise self._unfinished(result)
         return result
 
@@ -197,14 +198,11 @@ class _Run:
 
     async def _prepared(self) -> RunState:
         context = self._context
-        messages: Iterable[Message] = ()
-        if self._rules.message_filter is not None:
-            messages = _passed_on(await self._filtered(self._rules.message_filter), self._named)
         config = self._delegate.config
         spec = build_spec(
             config,
             context.prompt,
-            messages,
+            await self._passed_on(),
             self._rules.output.get(context.key, str),
             {
                 "max_steps": context.max_steps,
@@ -215,9 +213,13 @@ class _Run:
         )
         return RunState(spec, path=(*self._host.path, self._ctx.tool_call_id))
 
-    async def _filtered(self, message_filter: MessageFilter) -> object:
+    async def _passed_on(self) -> list[Message]:
+        """Return what the sub-agent sees of its supervisor's conversation."""
+        message_filter = self._rules.message_filter
+        if message_filter is None:
+            return []
         try:
-            return await resolve(message_filter(self._context))
+            return _readable(await resolve(message_filter(self._context)), self._named)  # it may be a generator
         except MastraError:
             raise
         except Exception as exc:
@@ -285,7 +287,6 @@ def failure_kind(exc: Exception) -> str:
         OutputValidationError: "invalid_output",
         JudgeError: "judge_error",
         ScorerError: "scorer_error",
-        UserError: "misconfigured",
         TimeoutError: "timeout",
     }
     return next((kind for known, kind in kinds.items() if isinstance(exc, known)), "error")
@@ -302,7 +303,7 @@ def _for_sub_agent(request_context: Any) -> Any:
     return {key: value for key, value in given.items() if key not in RUN_SCOPED} or None
 
 
-def _passed_on(messages: object, whose: str) -> list[Message]:
+def _readable(messages: object, whose: str) -> list[Message]:
     """Return what a filter lets through, without tool parts, thinking and system messages."""
     if isinstance(messages, str) or not isinstance(messages, Iterable):
         msg = f"message_filter of {whose} must return messages, got {messages!r}"

@@ -66,7 +66,7 @@ class _Grammar:
         self.calls: list[str] = []
         self.nested: dict[tuple[str, ...], _Grammar] = {}
         self.path: tuple[str, ...] = ()
-        self.above: _Grammar | None = None
+        self.root: _Grammar | None = None
 
     def check(self, events: list[AgentEvent]) -> None:
         for index, event in enumerate(events):
@@ -89,7 +89,7 @@ class _Grammar:
         _require(above is not None and event.tool_call_id in above.calls, "there is no open call that it answers")
         known = self.nested.setdefault(event.path, _Grammar())
         known.path = event.path
-        known.above = self
+        known.root = self
         known._take(event.event)  # noqa: SLF001 -- its own kind
 
     def _take(self, event: AgentEvent) -> None:
@@ -150,7 +150,7 @@ class _Grammar:
 
     def _end_nested(self, path: tuple[str, ...], by: str) -> None:
         """The call at ``path`` has its result: the sub-agent that it started has ended, and all below it."""
-        root = self.above or self
+        root = self.root or self
         sub_agent = root.nested.get(path)
         if sub_agent is not None and sub_agent.state != "over":
             # Only what was cut off, by a timeout or a cancellation of its own, has no end.

@@ -206,19 +206,18 @@ def coerced(value: Any, schema: Mapping[str, Any]) -> Any:
     return without_nulls(_coerced(value, schema, schema), schema)
 
 
-def _coerced(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+def _coerced(value: Any, schema: object, root: Mapping[str, Any]) -> Any:
     alternatives = branches(schema, root)
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)
         objects = [b for b in alternatives if "properties" in b or "additionalProperties" in b]
         if len(objects) != 1:  # which of several is meant is for the validation to find out
             return found
-        fields, more = objects[0].get("properties", {}), objects[0].get("additionalProperties")
-        rest: Mapping[str, Any] = cast("Mapping[str, Any]", more) if isinstance(more, Mapping) else ANYTHING
+        fields, rest = objects[0].get("properties", {}), objects[0].get("additionalProperties")
         return {key: _coerced(item, fields.get(key, rest), root) for key, item in found.items()}
     if isinstance(value, list):
         items = [b["items"] for b in alternatives if isinstance(b.get("items"), Mapping)]
-        each: Mapping[str, Any] = items[0] if len(items) == 1 else ANYTHING
+        each = items[0] if len(items) == 1 else ANYTHING
         return [_coerced(item, each, root) for item in cast("list[Any]", value)]
     return _coerced_scalar(value, {kind for b in alternatives for kind in _wanted_kinds(b)})
 
@@ -231,7 +230,7 @@ def _coerced_scalar(value: Any, kinds: set[str]) -> Any:
         if kinds & {"number", "integer"} and _DECIMAL.fullmatch(text):
             number = float(text)
             return int(number) if "number" not in kinds and number.is_integer() else number
-    elif isinstance(value, int | float) and not isinstance(value, bool):
+    elif isinstance(value, int | float):
         if "boolean" in kinds and not kinds & {"number", "integer"} and value in {0, 1}:
             return value == 1
         if "integer" in kinds and "number" not in kinds and isinstance(value, float) and value.is_integer():

@@ -38,7 +38,11 @@ def read_tools(tools: object, where: str) -> Any:
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         msg = f"{where} must be a list of tools, or a function of the request context, got {tools!r}"
         raise UserError(msg)
-    return tuple(collect_tools(cast("Iterable[Any]", tools)).values())
+    try:
+        return tuple(collect_tools(cast("Iterable[Any]", tools)).values())
+    except UserError as exc:
+        msg = f"{where}: {exc}"
+        raise UserError(msg) from exc
 
 
 def _instructions(value: object, where: str) -> object:

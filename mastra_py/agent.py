@@ -13,17 +13,16 @@ from mastra_py._delegates import Delegate
 from mastra_py._loop.channel import NullOut
 from mastra_py._loop.run import run_loop
 from mastra_py._loop.state import RunState
-from mastra_py._read_options import read_options
+from mastra_py._read_options import read_options, read_tools
 from mastra_py.errors import UserError
 from mastra_py.messages import Message, MessageLike
 from mastra_py.models.base import Model
 from mastra_py.models.resolve import resolve_model
 from mastra_py.models.settings import ModelSettings
-from mastra_py.options import AgentConfig, Instructions, RunOptions, Tools, build_spec
+from mastra_py.options import AgentConfig, Instructions, RunOptions, Tools, build_spec, check_delegation
 from mastra_py.processors.base import ErrorProcessor, InputProcessor, OutputProcessor
 from mastra_py.results import AgentResult, OutT
 from mastra_py.stream import AgentStream
-from mastra_py.tools import collect_tools
 
 
 class Agent:
@@ -74,6 +73,9 @@ class Agent:
             msg = f"an agent needs an id that is not blank, got {id!r}"
             raise UserError(msg)
         where = f"agent {id!r}"
+        if not isinstance(description, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- likewise
+            msg = f"{where}: description must be a text, got {description!r}"
+            raise UserError(msg)
         self.id = id
         self.name = name or id
         self.description = description
@@ -86,15 +88,17 @@ class Agent:
             "max_processor_retries": max_processor_retries,
             "model_settings": model_settings,
         }
-        delegates = self._read_agents(agents or {}, where)
+        delegates = self._read_agents({} if agents is None else agents, where)
         layers = (
             read_options(own, where),
             read_options({"tools": [delegate.as_tool() for delegate in delegates]}, f"{where}: agents"),
             read_options(defaults or {}, f"{where}: defaults"),
         )
-        collect_tools([tool for layer in layers if not callable(found := layer.get("tools", ())) for tool in found])
+        tools_of = [layer["tools"] for layer in layers if "tools" in layer and not callable(layer["tools"])]
+        read_tools([tool for tools in tools_of for tool in tools], where)
         sub_agents = {delegate.key: delegate.config for delegate in delegates}
         self._config = AgentConfig(id=id, model=resolve_model(model), layers=layers, sub_agents=sub_agents)
+        check_delegation(self._config, self._config.option("delegation"))
 
     @staticmethod
     def _read_agents(agents: Mapping[str, Agent], where: str) -> list[Delegate]:
@@ -107,7 +111,7 @@ class Agent:
             msg = f"{where}: agents must be a dict of agents by a key that is not blank, got {agents!r}"
             raise UserError(msg)
         return [
-            Delegate(key, agent._config, agent.description or f"Delegate a task to {agent.name}.")  # noqa: SLF001 -- its own kind
+            Delegate(key, agent._config, agent.description.strip() or f"Delegate a task to {agent.name}.")  # noqa: SLF001 -- its own kind
             for key, agent in agents.items()
         ]
 

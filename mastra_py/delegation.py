@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+from mastra_py._output import output_type
 from mastra_py.errors import ToolError, UserError
 from mastra_py.messages import Message
 from mastra_py.results import AgentResult
@@ -76,6 +77,12 @@ class Reject:
     """Returned by ``on_start``: do not delegate. The supervisor is told ``reason``."""
 
     reason: str
+
+    def __post_init__(self) -> None:
+        reason = cast("object", self.reason)
+        if not isinstance(reason, str) or not reason.strip():
+            msg = f"Reject reason must be a text that is not blank, got {reason!r}"
+            raise UserError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +185,8 @@ class Delegation:
         if not isinstance(output, Mapping):
             msg = f"Delegation output must be a dict of types by the keys of the agents, got {output!r}"
             raise UserError(msg)
+        for key, wanted in cast("Mapping[object, Any]", output).items():
+            output_type(wanted, f"Delegation output of {key!r}")
 
 
 def read_delegation(delegation: object, where: str) -> Delegation:

@@ -6,10 +6,12 @@ where it called tools, one tool message after it. The system prompt is not part 
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 
 from pydantic import Field, TypeAdapter, ValidationError
 
@@ -17,6 +19,7 @@ from mastra_py.errors import UserError
 
 Role = Literal["system", "user", "assistant", "tool"]
 _ROLES = get_args(Role)
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 INTERRUPTED = "interrupted: the run ended before this tool did"
 """The error result of a call whose tool had not finished: no conversation may hold a call without a result."""
@@ -28,6 +31,9 @@ class TextPart:
 
     text: str
     type: Literal["text"] = "text"
+
+    def __post_init__(self) -> None:
+        _require(self, "text", str)
 
 
 @dataclass(slots=True)
@@ -57,6 +63,11 @@ class ToolCallPart:
     metadata: dict[str, Any] | None = None
     type: Literal["tool-call"] = "tool-call"
 
+    def __post_init__(self) -> None:
+        _require(self, "tool_call_id", str)
+        _require(self, "tool_name", str)
+        _require(self, "args", dict)
+
 
 @dataclass(slots=True)
 class ToolResultPart:
@@ -71,23 +82,29 @@ class ToolResultPart:
 
 @dataclass(slots=True)
 class ImagePart:
-    """An image as input: a ``url``, or base64 ``data`` with its ``media_type``."""
+    """An image as input: a ``url``, or ``data`` with its ``media_type``. Data given as bytes becomes base64."""
 
     url: str | None = None
     data: str | None = None
     media_type: str | None = None
     type: Literal["image"] = "image"
 
+    def __post_init__(self) -> None:
+        _check_source(self)
+
 
 @dataclass(slots=True)
 class FilePart:
-    """A file as input: a ``url``, or base64 ``data`` with its ``media_type``."""
+    """A file as input: a ``url``, or ``data`` with its ``media_type``. Data given as bytes becomes base64."""
 
     url: str | None = None
     data: str | None = None
     media_type: str | None = None
     filename: str | None = None
     type: Literal["file"] = "file"
+
+    def __post_init__(self) -> None:
+        _check_source(self)
 
 
 @dataclass(slots=True)
@@ -110,6 +127,41 @@ class FeedbackPart:
     type: Literal["feedback"] = "feedback"
 
 
+def _require(part: object, name: str, kind: type) -> None:
+    value: object = getattr(part, name)
+    if not isinstance(value, kind):
+        msg = f"{type(part).__name__} {name} must be a {kind.__name__}, got {value!r}"
+        raise UserError(msg)
+
+
+def _check_source(part: ImagePart | FilePart) -> None:
+    """Check that what says where the data of a part is are texts; data in bytes is made base64."""
+    name = type(part).__name__
+    data: object = part.data
+    if isinstance(data, bytes | bytearray):
+        part.data = base64.b64encode(data).decode()
+    for field in ("url", "data", "media_type"):
+        value: object = getattr(part, field)
+        if value is not None and not isinstance(value, str):
+            msg = f"{name} {field} must be a text, got {value!r}"
+            raise UserError(msg)
+
+
+def require_source(part: ImagePart | FilePart) -> None:
+    """Check that a provider can find the data of ``part``.
+
+    Raises:
+        UserError: there is neither a URL nor data with its type, or the URL is none.
+    """
+    name = type(part).__name__
+    if part.url is None and (part.data is None or part.media_type is None):
+        msg = f"{name} needs a url, or data together with its media_type"
+        raise UserError(msg)
+    if part.url is not None and not _URL.match(part.url):
+        msg = f"{name} url must be a URL such as https://..., got {part.url[:80]!r}; of a file give data and media_type"
+        raise UserError(msg)
+
+
 Part: TypeAlias = (
     TextPart | ReasoningPart | ToolCallPart | ToolResultPart | ImagePart | FilePart | DataPart | FeedbackPart
 )
@@ -117,7 +169,7 @@ Part: TypeAlias = (
 
 @dataclass(slots=True, init=False)
 class Message:
-    """One message: a role and its parts; a plain string is one text part.
+    """One message: a role and its parts; a plain string is one text part, also in a list of parts.
 
     Example: ``Message("user", "Hello")``
     """
@@ -125,7 +177,7 @@ class Message:
     role: Role
     parts: tuple[Annotated[Part, Field(discriminator="type")], ...]
 
-    def __init__(self, role: Role, parts: str | Iterable[Part]) -> None:
+    def __init__(self, role: Role, parts: str | Iterable[Part | str]) -> None:
         if role not in _ROLES:
             msg = f"a message's role is one of {', '.join(_ROLES)}; got {role!r}"
             raise UserError(msg)
@@ -133,7 +185,10 @@ class Message:
             msg = f"a message's parts are a text or a sequence of parts, got {parts!r}"
             raise UserError(msg)
         self.role = role
-        self.parts = (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
+        given: tuple[Any, ...] = (TextPart(parts),) if isinstance(parts, str) else tuple(parts)
+        if any(type(part) not in _PARTS for part in given):
+            given = tuple([_as_part(part) for part in given])
+        self.parts = given
 
     @property
     def text(self) -> str:
@@ -154,6 +209,19 @@ class Message:
     def is_feedback(self) -> bool:
         """Whether this is feedback of a completion check and not somebody's words."""
         return any(type(p) is FeedbackPart for p in self.parts)
+
+
+_PARTS = frozenset(get_args(Part))
+
+
+def _as_part(part: object) -> Part:
+    """Return ``part``; a plain text in a list of parts is a text part."""
+    if isinstance(part, str):
+        return TextPart(part)
+    if not isinstance(part, tuple(_PARTS)):
+        msg = f"a message's parts are texts and parts such as TextPart and ImagePart, got {part!r}"
+        raise UserError(msg)
+    return cast("Part", part)
 
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]

@@ -133,11 +133,20 @@ class AgentConfig:
         Raises:
             UserError: something is missing, like an API key.
         """
-        check_model = getattr(self.model, "check", None)
-        if check_model is not None:
-            check_model()
-        for config in self.sub_agents.values():
-            config.check()
+        for config in self.family():
+            check_model = getattr(config.model, "check", None)
+            if check_model is not None:
+                check_model()
+
+    def family(self) -> list[AgentConfig]:
+        """Return it and all agents below it, each once however many ways lead to it."""
+        found: list[AgentConfig] = [self]
+        seen = {id(self)}
+        for config in found:  # which grows meanwhile
+            new = {id(below): below for below in config.sub_agents.values() if id(below) not in seen}
+            seen |= new.keys()
+            found += new.values()
+        return found
 
 
 def build_spec(
@@ -167,8 +176,8 @@ def build_spec(
     _check_tools(merged, config.id)
     _check_kind(config, merged, legacy=legacy)
     config.check()
-    _check_prices(config, (merged.get("budget"),))
-    _check_delegation(config, merged.get("delegation"))
+    _check_prices(config, merged.get("budget"))
+    check_delegation(config, merged.get("delegation"))
     return RunSpec(
         agent_id=config.id,
         model=config.model,
@@ -176,7 +185,7 @@ def build_spec(
         prompts=int(prompt is not None),
         gate=as_gate(completion, config.lookup),
         settings=settings,
-        output=None if output is str else output_type(output, where),
+        output=None if output is str or output is None else output_type(output, where),
         run_id=merged.pop("run_id", None) or str(uuid.uuid4()),
         **merged,
     )
@@ -201,7 +210,12 @@ def _check_kind(config: AgentConfig, merged: Mapping[str, Any], *, legacy: bool)
         raise UserError(msg)
 
 
-def _check_delegation(config: AgentConfig, delegation: Delegation | None) -> None:
+def check_delegation(config: AgentConfig, delegation: Delegation | None) -> None:
+    """Check that what ``delegation`` says is of sub-agents that exist.
+
+    Raises:
+        UserError: it names another one.
+    """
     for key in delegation.output if delegation is not None else ():
         if key not in config.sub_agents:
             known = ", ".join(config.sub_agents) or "(none)"
@@ -209,14 +223,13 @@ def _check_delegation(config: AgentConfig, delegation: Delegation | None) -> Non
             raise UserError(msg)
 
 
-def _check_prices(config: AgentConfig, budgets: tuple[Budget | None, ...]) -> None:
-    """Check that a limit of cost can be kept: of all models of the agent and its sub-agents the price is known."""
-    for model in alternatives_of(config.model):
-        for budget in budgets:
-            if budget is not None:
-                budget.require_price((model.provider, model.id))
-    for sub_agent in config.sub_agents.values():
-        _check_prices(sub_agent, (*budgets, sub_agent.option("budget")))
+def _check_prices(config: AgentConfig, budget: Budget | None) -> None:
+    """Check that limits of cost can be kept: the prices of all models of an agent and those below it are known."""
+    for above in config.family():
+        limits: Budget | None = budget if above is config else above.option("budget")
+        if limits is not None and limits.max_cost is not None:
+            for model in [model for below in above.family() for model in alternatives_of(below.model)]:
+                limits.require_price((model.provider, model.id))
 
 
 def _conversation(prompt: object, messages: object, where: str) -> tuple[Message, ...]:

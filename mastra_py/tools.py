@@ -47,7 +47,7 @@ class ToolContext:
         agent_id: the agent whose model made the call.
         step: the step of the run, from 1.
         request_context: the caller's context, as given.
-        messages: the conversation that was sent in this step.
+        messages: the conversation that this step goes on from.
         host: the run itself, for tools of the package that run agents inside of it.
     """
 

@@ -6,7 +6,7 @@ and said to be: it never counts as zero.
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,7 +41,7 @@ class Price:
             if value is None and name == "cached_input":
                 continue
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 <= cast("float", value) < math.inf):
+            if not (number and 0 <= cast("float", value) <= sys.float_info.max):
                 msg = f"Price {name} must be a finite number from 0, USD for a million tokens, got {value!r}"
                 raise UserError(msg)
 
@@ -82,8 +82,13 @@ class RunUsage(Usage):
     calls: Mapping[ModelKey, Sequence[Usage]] = field(default_factory=dict[ModelKey, Sequence[Usage]], repr=False)
 
     def cost(self, prices: Mapping[str, Price] | None = None) -> Cost:
-        """Return what it costs; ``prices``, by ``"provider/model"``, go before the known ones."""
-        given = prices or {}
+        """Return what it costs; ``prices``, by ``"provider/model"``, go before the known ones.
+
+        Raises:
+            UserError: ``prices`` are none.
+        """
+        given: Mapping[str, Price] = {} if prices is None else prices
+        check_prices(given, "prices")
         usd = 0.0
         unknown: list[str] = []
         for model, usages in self.calls.items():
@@ -93,6 +98,16 @@ class RunUsage(Usage):
             if len(known) < len(costs):
                 unknown.append("/".join(model))
         return Cost(usd=usd, unknown=tuple(unknown))
+
+
+def check_prices(prices: object, where: str) -> None:
+    """Check that ``prices`` are a dict of prices by ``"provider/model"``; anything else is a :class:`UserError`."""
+    if not isinstance(prices, Mapping) or not all(
+        isinstance(model, str) and "/" in model and isinstance(price, Price)
+        for model, price in cast("Mapping[object, object]", prices).items()
+    ):
+        msg = f"{where} must be a dict of Price objects by 'provider/model', got {prices!r}"
+        raise UserError(msg)
 
 
 def known_price(model: ModelKey, prices: Mapping[str, Price]) -> bool:

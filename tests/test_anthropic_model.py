@@ -286,6 +286,7 @@ async def test_structured_output_is_native_where_the_model_has_it(name: str) -> 
         *("claude-sonnet-4-5", "claude-haiku-4-5-20251001", "claude-opus-4-8", "claude-sonnet-5", "claude-fable-5-2"),
         *("claude-opus-4-5@20251101", "us.anthropic.claude-opus-4-6-v1", "anthropic/claude-sonnet-4.5"),
         "claude-opus-10",
+        "claude-4.5-sonnet-20250929",
     ],
 )
 def test_recent_models_have_native_output_and_room(name: str) -> None:
@@ -296,13 +297,25 @@ def test_recent_models_have_native_output_and_room(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("claude-3-5-sonnet-20241022", "claude-3-haiku-20240307", "claude-2.1", "claude-opus-4-20250514"),
-        *("claude-sonnet-4-0", "claude-opus-4-1-20250805", "claude-4-opus-20250514", "claude-x-20240101", "qwen3"),
+        *("claude-3-5-sonnet-20241022", "claude-3-haiku-20240307", "claude-2.1", "claude-37-sonnet"),
+        *("claude-x-20240101", "qwen3"),
     ],
 )
 def test_older_and_other_models_are_told_in_words(name: str) -> None:
     profile = AnthropicModel(name).profile
     assert (profile.native_output, profile.default_max_tokens) == (False, 4096)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("claude-3-7-sonnet-latest", "claude-opus-4-20250514", "claude-sonnet-4-0", "claude-opus-4-1-20250805"),
+        "claude-4-opus-20250514",
+    ],
+)
+def test_models_in_between_are_told_in_words_and_have_room_to_think(name: str) -> None:
+    profile = AnthropicModel(name).profile
+    assert (profile.native_output, profile.thinking, profile.default_max_tokens) == (False, "budget", 16_384)
 
 
 def test_a_profile_given_counts_instead_of_the_name() -> None:

@@ -239,6 +239,13 @@ async def test_a_reask_of_a_judge_is_a_request_like_any_other() -> None:
     assert model.calls == 1
 
 
+async def test_ten_times_a_tenth_reach_a_limit_of_cost_of_one() -> None:
+    agent = endless(turn=busy(1))
+    limited = Budget(max_cost=1.0, prices={"test/boss": Price(input=100_000, output=0)})
+    ended(result := await agent.generate("go", budget=limited), "max_cost")
+    assert result.usage.requests == 10
+
+
 # --- a price that is not known
 
 
@@ -299,14 +306,16 @@ def test_a_whole_limit_that_makes_no_sense_is_refused(limit: str, value: Any) ->
         Budget(**{limit: value})
 
 
-@pytest.mark.parametrize("value", [0, -1.0, "1", True, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [0, -1.0, "1", True, float("nan"), float("inf"), pytest.param(10**400, id="huge")])
 @pytest.mark.parametrize("limit", ["max_cost", "deadline"])
 def test_a_limit_that_makes_no_sense_is_refused(limit: str, value: Any) -> None:
     with pytest.raises(UserError, match=limit):
         Budget(**{limit: value})
 
 
-@pytest.mark.parametrize("prices", [{"a/b": 1}, [("a/b", 1)]])
+@pytest.mark.parametrize(
+    "prices", [{"a/b": 1}, [("a/b", 1)], {"b": Price(input=1, output=1)}, {("a", "b"): Price(input=1, output=1)}]
+)
 def test_prices_that_are_none_are_refused(prices: Any) -> None:
     with pytest.raises(UserError, match="prices"):
         Budget(prices=prices)

@@ -13,7 +13,7 @@ from support.http_server import HTTPServer, Reply, chunks, sse
 from mastra_py.events import TextDelta
 from mastra_py.messages import Message
 from mastra_py.models import ModelRequest, OpenAIChatModel
-from mastra_py.models._clients import cached_client, openai_client
+from mastra_py.models._clients import MOST_KEYS, cached_client, openai_client
 
 HI = {"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]}
 REPLY: Reply = sse(*chunks(HI))
@@ -53,6 +53,30 @@ async def test_models_of_one_server_share_its_connections() -> None:
             assert await say(OpenAIChatModel(name, base_url=server.base_url)) == "Hi"
     assert server.connections == 1
     assert [request.json["model"] for request in server.requests] == ["m1", "m2", "m1"]
+
+
+async def test_keys_share_the_connections_of_a_server_and_each_goes_with_its_own_request() -> None:
+    cookie = sse(*chunks(HI))
+    cookie = Reply(cookie.body, headers={**cookie.headers, "set-cookie": "session=of-the-first; Path=/"})
+    async with HTTPServer(cookie) as server:
+        for key in ("key-one", "key-two", "key-one"):
+            assert await say(OpenAIChatModel("m1", base_url=server.base_url, api_key=key)) == "Hi"
+    assert server.connections == 1
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer key-one",
+        "Bearer key-two",
+        "Bearer key-one",
+    ]
+    assert not any("cookie" in request.headers for request in server.requests)
+
+
+async def test_of_very_many_keys_those_used_last_are_kept() -> None:
+    first = openai_client("http://a/v1", "first")
+    others = [openai_client("http://a/v1", f"k{n}") for n in range(MOST_KEYS - 1)]
+    assert openai_client("http://a/v1", "first") is first
+    openai_client("http://a/v1", "one more")
+    assert openai_client("http://a/v1", "first") is first
+    assert openai_client("http://a/v1", "k0") is not others[0]
 
 
 def test_a_run_closes_its_clients_when_it_ends(anyio_backend: str) -> None:

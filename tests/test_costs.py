@@ -97,7 +97,13 @@ async def test_the_record_of_a_judge_says_what_it_cost_where_that_is_known() -> 
     assert (await record(priced("openai", "gpt-4o-mini", Turn(text='{"score": 1}', usage=Usage())))).cost is None
 
 
-@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", True, None])
+@pytest.mark.parametrize("prices", [[], 1, {"a/b": 1}, {"b": Price(input=1, output=1)}])
+def test_prices_that_are_none_are_refused(prices: Any) -> None:
+    with pytest.raises(UserError, match="prices must be"):
+        usage_of("a", "b", Usage(input_tokens=1)).cost(prices)
+
+
+@pytest.mark.parametrize("value", [-1, math.nan, math.inf, "1", True, None, pytest.param(10**400, id="huge")])
 @pytest.mark.parametrize("name", ["input", "output"])
 def test_a_price_that_is_none_is_refused(name: str, value: Any) -> None:
     with pytest.raises(UserError, match=name):

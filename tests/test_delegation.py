@@ -93,6 +93,20 @@ async def test_an_on_start_that_raises_prevents_the_delegation(caplog: pytest.Lo
     assert SECRET in caplog.text
 
 
+async def test_a_message_filter_that_raises_midway_prevents_the_delegation_like_any_other() -> None:
+    def some(ctx: DelegationContext) -> Any:
+        yield from ctx.messages
+        raise ValueError(SECRET)
+
+    outcomes: list[DelegationOutcome] = []
+    writer = scripted("writer")
+    rules = Delegation(message_filter=some, on_complete=outcomes.append)
+    result = await supervisor(asking(("writer", "write")), writer).generate("go", delegation=rules)
+    assert told(result) == [(True, "agent 'writer' was not asked: the filter of what it may see failed")]
+    assert [outcome.error.kind for outcome in outcomes if outcome.error] == ["rejected"]
+    assert model_of(writer).calls == 0
+
+
 @pytest.mark.parametrize("hook", ["on_start", "on_complete", "message_filter"])
 @pytest.mark.parametrize("error", [UserError("misused"), ModelError("no"), TripWire("stop")])
 async def test_a_mastra_error_out_of_a_hook_ends_the_run(hook: str, error: Exception) -> None:
@@ -155,6 +169,32 @@ async def test_on_complete_may_stop_the_supervisor_after_the_step_and_siblings_e
         result = await boss.generate("go", delegation=Delegation(on_complete=stop))
     assert (result.stop_reason, len(result.steps)) == ("stop_when", 1)
     assert told(result) == [(False, "quick"), (False, "slow")]
+
+
+@pytest.mark.parametrize("said", ["", "12"])
+async def test_a_sub_agent_that_is_stopped_among_its_tools_has_a_text_but_nothing_of_a_type(said: str) -> None:
+    async def told_with(output: Any) -> Any:
+        turn = Turn(text=said, tool_calls=[("t", "again", {})])
+        writer = scripted("writer", turn, tools=[again], defaults={"stop_when": lambda _: True})
+        boss = supervisor(asking(("writer", "write")), writer)
+        return told(await boss.generate("go", delegation=Delegation(output={"writer": output})))
+
+    assert await told_with(str) == [(False, said)]
+    [(is_error, text)] = await told_with(int)
+    assert is_error
+    assert text.startswith("agent 'writer' did not finish: stop_when")
+
+
+async def test_a_stop_further_down_ends_the_agent_that_delegated_and_its_supervisor_is_told() -> None:
+    def stop(outcome: DelegationOutcome) -> Stop | None:
+        return Stop() if outcome.context.key == "helper" else None
+
+    writer = scripted("writer", asking(("helper", "help")), agents={"helper": scripted("helper", "helped")})
+    result = await supervisor(asking(("writer", "write")), writer).generate(
+        "go", delegation=Delegation(on_complete=stop)
+    )
+    assert told(result) == [(False, "")]
+    assert result.stop_reason == "answered"
 
 
 async def test_an_on_complete_that_raises_is_logged_and_the_result_stands(caplog: pytest.LogCaptureFixture) -> None:
@@ -282,6 +322,7 @@ async def test_hooks_hold_for_deeper_agents_that_have_none_of_their_own() -> Non
         {"on_complete": 1},
         {"message_filter": []},
         {"output": ["writer"]},
+        {"output": {"writer": 5}},
     ],
 )
 def test_rules_that_make_no_sense_are_refused(options: Any) -> None:
@@ -293,6 +334,12 @@ def test_rules_that_make_no_sense_are_refused(options: Any) -> None:
 def test_changes_that_make_no_sense_are_refused(options: Any) -> None:
     with pytest.raises(UserError, match=next(iter(options))):
         Proceed(**options)
+
+
+@pytest.mark.parametrize("reason", ["", " ", None, 5])
+def test_a_rejection_needs_a_reason(reason: Any) -> None:
+    with pytest.raises(UserError, match="reason"):
+        Reject(reason)
 
 
 def test_what_is_no_delegation_is_refused_by_the_call() -> None:

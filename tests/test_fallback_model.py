@@ -64,6 +64,20 @@ async def test_the_last_models_error_is_the_runs() -> None:
     assert (error.status, error.model) == (401, "m2")
 
 
+async def test_the_last_models_error_says_how_those_before_it_have_failed() -> None:
+    first, second, third = models(
+        *(
+            [Turn(error=api_error(status, message=said))]
+            for status, said in ((500, "down"), (429, "slow down"), (401, "no"))
+        )
+    )
+    _, error = await read_failing(Agent(id="a", model=FallbackModel(first, second, third)))
+    assert error.__notes__ == [
+        "fallen back on after: test/m1: down (status 500)",
+        "fallen back on after: test/m2: slow down (status 429)",
+    ]
+
+
 async def test_visible_output_forbids_the_fallback() -> None:
     half = Turn(text="half", error=api_error(500), error_at="mid_stream")
     first, second = models([half], ["never"])

@@ -551,6 +551,8 @@ async def test_a_registered_name_needs_a_registry() -> None:
         {"max_attempts": 1.5},
         {"max_attempts": True},
         {"stop_when_stalled": -2},
+        {"parallel": "no"},
+        {"suppress_feedback": 0},
         {"keep_feedback": "some"},
         {"on_scorer_error": "ignore"},
     ],

@@ -356,7 +356,12 @@ def test_every_text_is_cleaned() -> None:
     """A34"""
     dirty = [
         system(BAD),
-        user(BAD, FeedbackPart(BAD), ImagePart(url=BAD, media_type=BAD), FilePart(data=BAD, filename=BAD)),
+        user(
+            BAD,
+            FeedbackPart(BAD),
+            ImagePart(url=f"https://{BAD}", media_type=BAD),
+            FilePart(data=BAD, media_type=BAD, filename=BAD),
+        ),
         bot(ReasoningPart(BAD), BAD, ToolCallPart(BAD, BAD, {BAD: [BAD, {"x": BAD}]}, raw_args=BAD)),
         tool(ToolResultPart(BAD, BAD, [{BAD: BAD}, 1, None, 0.5, BAD])),
     ]
@@ -364,7 +369,12 @@ def test_every_text_is_cleaned() -> None:
     assert request.system == GOOD
     assert list(request.messages) == [
         system(GOOD),
-        user(GOOD, FeedbackPart(GOOD), ImagePart(url=GOOD, media_type=GOOD), FilePart(data=GOOD, filename=GOOD)),
+        user(
+            GOOD,
+            FeedbackPart(GOOD),
+            ImagePart(url=f"https://{GOOD}", media_type=GOOD),
+            FilePart(data=GOOD, media_type=GOOD, filename=GOOD),
+        ),
         bot(ReasoningPart(GOOD), GOOD, ToolCallPart(GOOD, GOOD, {GOOD: [GOOD, {"x": GOOD}]}, raw_args=GOOD)),
         tool(ToolResultPart(GOOD, GOOD, [{GOOD: GOOD}, 1, None, 0.5, GOOD])),
     ]
@@ -527,8 +537,8 @@ PARTS_DRAWN = st.one_of(
     st.builds(TextPart, ANY_TEXT),
     st.builds(ReasoningPart, ANY_TEXT, st.sampled_from([None, "openai", "anthropic"]), MARKS),
     st.builds(FeedbackPart, ANY_TEXT),
-    st.builds(ImagePart, url=ANY_TEXT, media_type=st.none() | ANY_TEXT),
-    st.builds(FilePart, data=ANY_TEXT, filename=st.none() | ANY_TEXT),
+    st.builds(ImagePart, url=ANY_TEXT.map("https://{}".format), media_type=st.none() | ANY_TEXT),
+    st.builds(FilePart, data=ANY_TEXT, media_type=ANY_TEXT, filename=st.none() | ANY_TEXT),
     st.builds(DataPart, st.just("x"), VALUES),
 )
 ROLES = st.sampled_from(["system", "user", "assistant", "tool"])
@@ -717,3 +727,18 @@ def test_an_id_that_every_wire_takes_stays_as_it_is() -> None:
     assert [wire_id(each) for each in ("toolu_01-X", "call_0")] == ["toolu_01-X", "call_0"]
     assert wire_id("functions.f:0").startswith("functions_f_0_")
     assert wire_id(wire_id("a.b")) != wire_id("a.b")  # or else it could stand for either
+
+
+@pytest.mark.parametrize(
+    ("part", "complaint"),
+    [
+        (ImagePart(), "ImagePart needs a url, or data together with its media_type"),
+        (FilePart(data="QUJD"), "FilePart needs a url, or data together with its media_type"),
+        (ImagePart(url="pictures/cat.png"), "ImagePart url must be a URL such as https"),
+    ],
+)
+def test_an_image_or_a_file_that_no_provider_could_find_is_refused_before_it_is_sent(
+    part: ImagePart | FilePart, complaint: str
+) -> None:
+    with pytest.raises(UserError, match=complaint):
+        repaired(ModelRequest(messages=[Message("user", [part])]), prefill=False)

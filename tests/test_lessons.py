@@ -14,7 +14,7 @@ from support.http_server import HTTPServer, Reply, Request, sse
 from support.streams import read_all
 
 from mastra_py import Agent, Judge, PromptStep, RequestError, StreamErrorRetryProcessor, create_scorer
-from mastra_py.errors import ModelError
+from mastra_py.errors import ModelError, UserError
 from mastra_py.events import ProfileLearned, RetryScheduled
 from mastra_py.messages import Message, ReasoningPart, TextPart, ToolCallPart, ToolResultPart
 from mastra_py.models import AnthropicModel, FallbackModel, ModelProfile, OpenAIChatModel
@@ -60,6 +60,25 @@ def refusal(message: str, *, param: str | None = None, code: str | None = None, 
         ("Unsupported parameter: 'top_p' is not supported with this model.", {"top_p": 0.2}, "top_p"),
         ("`temperature` is deprecated for this model.", {"temperature": 1}, "temperature"),
         ("temperature and top_p cannot both be specified for this model", {"top_p": 0.2}, "top_p"),
+        (
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+            {"temperature": 0, "top_p": 0.2},
+            "top_p",
+        ),
+        (
+            "Malformed input request: #: extraneous key [temperature] is not permitted, please try again.",
+            {"temperature": 1},
+            "temperature",
+        ),
+        (
+            "litellm.UnsupportedParamsError: o3 does not support parameters: ['temperature'], for model=o3. To drop",
+            {"temperature": 1},
+            "temperature",
+        ),
+        ('Invalid JSON payload received. Unknown name "seed": Cannot find field.', {"seed": 1}, "seed"),
+        ("body.store: Extra inputs are not permitted", {"store": False}, "store"),
+        ("adaptive thinking is not supported on this model", {"thinking": {"type": "adaptive"}}, "reasoning_effort"),
+        ("This model does not support the effort parameter.", {"output_config": {"effort": "low"}}, "reasoning_effort"),
         ("Unrecognized request argument supplied: top_k", {"top_k": 3}, "top_k"),
         ("property 'seed' is unsupported", {"seed": 3}, "seed"),
         ("Extra inputs are not permitted: parallel_tool_calls", {"parallel_tool_calls": True}, "parallel_tool_calls"),
@@ -150,6 +169,36 @@ def test_the_parameter_that_a_provider_names_counts_more_than_its_words() -> Non
         (refusal("Unsupported parameter: 'temperature'", status=500), {"temperature": 1}),
         (refusal(""), {"temperature": 1}),
         (refusal("output_config.effort: unknown value"), {"output_config": {"effort": "vast"}}),
+        (refusal("Invalid schema for function 'temperature': its type is missing"), {"temperature": 1}),
+        (refusal("Invalid tool name 'strict': unknown"), {"tools": [{"function": {"strict": True}}]}),
+        (refusal("Unknown field 'foo'. Allowed fields: model, temperature, top_p"), {"temperature": 1, "top_p": 1}),
+        (refusal("unknown field foo, expected one of model, temperature"), {"temperature": 1}),
+        (refusal("Unknown image type. The prompt was: what temperature is it?"), {"temperature": 1}),
+        (refusal("File type not supported: look into your vector store"), {"store": False}),
+        (refusal("A prompt about 'temperature' is not allowed", code="content_filter"), {"temperature": 1}),
+        (
+            model_error(
+                status=422,
+                body={
+                    "detail": [
+                        {
+                            "type": "extra_forbidden",
+                            "loc": ["body", "messages", 0, "name"],
+                            "msg": "Extra inputs are not permitted",
+                            "input": "temperature: unknown",
+                        }
+                    ]
+                },
+            ),
+            {"temperature": 1},
+        ),
+        (
+            refusal(
+                "[{'type': 'value_error', 'loc': ('body',), 'msg': 'Value error, unsupported image', "
+                "'input': {'model': 'x', 'temperature': 0.2, 'messages': [{'content': 'unknown'}]}}]"
+            ),
+            {"temperature": 0.2},
+        ),
     ],
 )
 def test_any_other_refusal_stays_the_error_that_it_is(error: ModelError, body: dict[str, Any]) -> None:
@@ -387,3 +436,26 @@ async def test_system_messages_come_first_and_as_one_where_a_server_may_know_no_
         assert sent == [("system", "Help."), ("user", "Hi"), ("system", "Be brief."), ("user", "!")]
     else:
         assert sent == [("system", "Help.\n\nBe brief."), ("user", "Hi\n\n!")]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"native_output": "no"},
+        {"thinking": "high"},
+        {"unsupported": "seed"},
+        {"unsupported": {"sed"}},
+        {"unsupported": {"timeout"}},
+        {"unsupported": 3},
+        {"default_max_tokens": -5},
+        {"default_max_tokens": True},
+        {"max_tokens_field": ""},
+    ],
+)
+def test_a_profile_that_says_nonsense_is_refused_by_the_name_of_the_field(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"ModelProfile {next(iter(wrong))} must be"):
+        ModelProfile(**wrong)
+
+
+def test_a_profile_takes_names_of_settings_in_any_collection() -> None:
+    assert ModelProfile(unsupported=["seed"]).unsupported == {"seed"}  # type: ignore[arg-type]

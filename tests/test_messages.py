@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -87,3 +89,26 @@ def test_usage_adds_up() -> None:
     one = Usage(input_tokens=1, output_tokens=2, cached_input_tokens=1, reasoning_tokens=1)
     assert total_usage([one, one]) == Usage(input_tokens=2, output_tokens=4, cached_input_tokens=2, reasoning_tokens=2)
     assert one.total_tokens == 3
+
+
+def test_a_plain_text_in_a_list_of_parts_is_a_text_part() -> None:
+    image = ImagePart(url="https://example.com/cat.png")
+    assert Message("user", ["Look:", image]).parts == (TextPart("Look:"), image)
+
+
+def test_data_given_as_bytes_becomes_base64() -> None:
+    assert FilePart(data=b"ABC", media_type="text/plain").data == "QUJD"  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("make", "complaint"),
+    [
+        (lambda: Message("user", [3]), "a message's parts are texts and parts such as TextPart"),
+        (lambda: TextPart(3), "TextPart text must be a str, got 3"),
+        (lambda: ImagePart(url=3), "ImagePart url must be a text, got 3"),
+        (lambda: ToolCallPart("1", "f", "{}"), "ToolCallPart args must be a dict, got '{}'"),
+    ],
+)
+def test_a_part_of_a_wrong_type_is_refused_where_it_is_made(make: Any, complaint: str) -> None:
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        make()

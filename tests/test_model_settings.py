@@ -48,12 +48,24 @@ TOOL = Tool(name="look", description="Look.", parameters={"type": "object", "pro
         ("stop", [""]),
         ("stop", [3]),
         ("extra_body", [1]),
-        ("extra_headers", {"x": 1}),
+        *[("extra_headers", {name: "a"}) for name in ("", "x y", "x:", "\u00e9")],
     ],
 )
 def test_a_setting_out_of_its_range_is_refused_by_name(name: str, wrong: object) -> None:
     with pytest.raises(UserError, match=f"model setting {name} must be"):
         read_settings({name: wrong})
+
+
+def test_headers_as_http_has_them_are_taken() -> None:
+    headers = {"X-Empty": "", "x_y.z": "a b; d='e'", "1": "-"}
+    assert ModelSettings(extra_headers=headers).extra_headers == headers
+
+
+@pytest.mark.parametrize("value", ["s3cret\nb: c", "s3cret\u00e9", "s3cret ", "s3cret\0", 3])
+def test_headers_that_cannot_be_sent_are_refused_and_not_shown(value: Any) -> None:
+    with pytest.raises(UserError, match="the value of 'x' must be a printable ASCII text") as caught:
+        ModelSettings(extra_headers={"x": value})
+    assert "s3cret" not in str(caught.value)
 
 
 def test_credentials_in_headers_are_not_shown() -> None:

@@ -351,7 +351,6 @@ async def test_a_server_that_falls_silent_is_a_timeout(point: str) -> None:
     [
         '{"choices": [',
         "[]",
-        "null",
         '"text"',
         '{"choices": 1}',
         '{"choices": ["x"]}',
@@ -441,7 +440,9 @@ async def test_an_error_that_comes_with_status_200_is_an_error_all_the_same() ->
     assert (error.kind, error.code, error.message, error.request_id) == ("request", "404", "no such model", "req_1")
 
 
-@pytest.mark.parametrize(("body", "message"), [(b'{"choices":[]}', "plain JSON"), (b"<html>", "neither")])
+@pytest.mark.parametrize(
+    ("body", "message"), [(b'{"choices":[]}', "plain JSON"), (b"<html>", "web page"), (b"{nothing", "neither")]
+)
 async def test_a_server_that_does_not_stream_is_named_as_such(body: bytes, message: str) -> None:
     async with HTTPServer(Reply(body, headers={"content-type": "application/json; charset=utf-8"})) as server:
         _, error = await read(model_at(server))
@@ -482,6 +483,7 @@ def test_a_model_has_the_port_s_shape_and_says_what_it_is() -> None:
         ("o3-mini", None, "max_completion_tokens"),
         ("o1", "https://api.openai.com/v1/", "max_completion_tokens"),
         ("gpt-5", "https://eu.api.openai.com/v1", "max_completion_tokens"),
+        ("ft:gpt-5-mini:acme::1", None, "max_completion_tokens"),
         ("gpt-4o", None, "max_tokens"),
         ("gpt-35-turbo", None, "max_tokens"),
         ("gpt-5.6", "http://localhost:8000/v1", "max_tokens"),
@@ -489,6 +491,20 @@ def test_a_model_has_the_port_s_shape_and_says_what_it_is() -> None:
 )
 def test_the_limit_of_the_reply_has_the_name_that_the_model_takes(name: str, base_url: str | None, field: str) -> None:
     assert OpenAIChatModel(name, base_url=base_url).profile.max_tokens_field == field
+
+
+@pytest.mark.parametrize(
+    ("name", "native", "thinking"),
+    [
+        *(("gpt-4o", True, None), ("ft:gpt-4o:acme::1", True, None), ("gpt-5-chat-latest", True, None)),
+        *(("gpt-3.5-turbo", False, None), ("ft:gpt-3.5-turbo:acme::1", False, None), ("gpt-35-turbo", False, None)),
+        *(("ft:o4-mini:acme::1", True, "effort"), ("GPT-5", True, "effort"), ("chatgpt-4o-latest", True, None)),
+        *(("our-reasoner", True, "effort"), ("codex-mini-latest", True, "effort")),  # not known: asked for all
+    ],
+)
+def test_what_a_model_of_openai_can_do_is_known_by_its_name(name: str, native: bool, thinking: str | None) -> None:
+    profile = OpenAIChatModel(name, base_url="https://us.api.openai.com/v1").profile
+    assert (profile.native_output, profile.strict, profile.thinking) == (native, native, thinking)
 
 
 def test_a_given_profile_counts() -> None:

@@ -299,7 +299,7 @@ def test_a_reply_without_calls_ends_as_stop_whatever_its_label() -> None:
         ("length", "length"),
         ("content_filter", "content_filter"),
         ("refusal", "refusal"),
-        ("eos", "other"),
+        ("surprise", "other"),
     ],
 )
 def test_finish_reasons_are_translated(label: str, reason: str) -> None:

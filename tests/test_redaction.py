@@ -184,12 +184,10 @@ async def test_a_connection_that_fails_betrays_nothing(wire: str) -> None:
     assert_clean(shown(error), "user:pa55")
 
 
-async def test_a_header_that_http_refuses_is_not_shown() -> None:
-    async with HTTPServer(echo(401, "json")) as server:
-        model = OpenAIChatModel("m", base_url=server.base_url, api_key=KEY)
-        error = await failing(model, ModelSettings(extra_headers={"X-Api-Key": f"{TOKEN}\n"}))
-    assert_clean(shown(error))
-    assert server.requests == []
+def test_a_header_that_http_refuses_is_not_shown() -> None:
+    with pytest.raises(UserError, match="extra_headers") as caught:
+        ModelSettings(extra_headers={"X-Api-Key": f"{TOKEN}\n"})
+    assert_clean(repr(caught.value))
 
 
 @pytest.mark.parametrize("wire", WIRES)

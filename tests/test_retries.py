@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -308,3 +309,16 @@ async def test_a_request_that_could_not_be_written_is_not_counted_as_sent() -> N
     with pytest.raises(UserError, match="no place"):
         await model_step(call, NullOut())
     assert ledger.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"delay": "1"}, "Retry delay must be a number of seconds, got '1'"),
+        ({"append": "x"}, "Retry append must be a sequence of Message objects, got 'x'"),
+        ({"append": ["x"]}, "Retry append must be a sequence of Message objects"),
+    ],
+)
+def test_a_retry_that_makes_no_sense_is_refused_where_it_is_made(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(UserError, match=re.escape(complaint)):
+        Retry(**options)

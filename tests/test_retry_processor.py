@@ -241,6 +241,7 @@ async def test_d10_an_on_retry_may_end_the_run_with_an_error_of_this_package() -
         (StreamErrorRetryProcessor, {"delay": True}, "delay must be seconds, a tenacity wait object .* got True"),
         (StreamErrorRetryProcessor, {"delay": "5"}, "delay must be seconds, .* got '5'"),
         (StreamErrorRetryProcessor, {"delay": wait_fixed}, "delay must be seconds, .* got <class .*wait_fixed'>"),
+        (StreamErrorRetryProcessor, {"retry_unknown_errors": "no"}, "retry_unknown_errors must be .* got 'no'"),
         (StreamErrorRetryProcessor, {"matchers": "flaky"}, "matchers must be .* got 'flaky'"),
         (StreamErrorRetryProcessor, {"matchers": 7}, "matchers must be .* got 7"),
         (StreamErrorRetryProcessor, {"matchers": [print, "flaky"]}, r"matchers\[1\] must be .* got 'flaky'"),

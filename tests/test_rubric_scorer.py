@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
@@ -624,3 +625,41 @@ async def test_no_sloppiness_of_a_judge_makes_a_pass(
     for criterion in result.criteria:
         if must_not_pass(heard[: judge.calls], criterion.id):
             assert not criterion.satisfied
+
+
+# --- limits of the scale, and what is said of the scorer and of its faults
+
+
+async def test_the_scale_may_be_the_greatest_number_there_is() -> None:
+    judge = ScriptedModel([all_of({"analysis": True, "cites": True})])
+    assert (await create_rubric_scorer(judge, RUBRIC, sys.float_info.max).run(output="o")).score == sys.float_info.max
+
+
+async def test_without_a_rubric_an_output_passes_whatever_score_is_asked_for() -> None:
+    scorer = replace(create_rubric_scorer(ScriptedModel([]), scale=10), threshold=5)
+    result = await scorer.run(output="o")
+    assert (result.score, result.passed) == (1, True)
+
+
+def test_it_says_what_it_judges() -> None:
+    assert create_rubric_scorer(ScriptedModel([])).description == "Grades an output against a rubric."
+
+
+def test_a_judge_that_is_none_is_refused_by_the_scorers_name() -> None:
+    with pytest.raises(UserError, match=r"^scorer 'style': judge must be a Judge or an Agent"):
+        create_rubric_scorer(id="style", judge="openai/gpt-5-mini")  # type: ignore[arg-type]
+
+
+async def test_an_agent_as_judge_is_told_the_form_by_its_plain_name() -> None:
+    model = ScriptedModel([all_of({"analysis": True, "cites": True})], profile=ModelProfile(native_output=True))
+    await create_rubric_scorer(criteria=RUBRIC, judge=Agent(id="j", model=model)).run(output="o")
+    (request,) = model.requests
+    assert request.output is not None
+    assert request.output.name == "output"
+    assert list(request.output.schema["properties"]) == ["criteria", "overall_assessment"]
+
+
+async def test_a_judge_whose_instructions_are_empty_is_named_with_its_scorer_and_step() -> None:
+    scorer = create_rubric_scorer(ScriptedModel([]), RUBRIC, id="style", judge=Judge(instructions=""))
+    with pytest.raises(UserError, match="^scorer 'style': step analyze is a prompt, and its judge has no instructions"):
+        await scorer.run(output="o")

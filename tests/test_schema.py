@@ -744,3 +744,72 @@ def test_a_draft_7_schema_is_checked_as_such() -> None:
     arguments = by_schema(schema, lambda pair=(): None)
     assert arguments.read({"pair": [1, "a"]}) == {"pair": [1, "a"]}
     assert problems(arguments, {"pair": ["a", "a"]})[0].startswith("pair[0]")
+
+
+# --- which of several alternatives a value is, where one of them takes the null and the other does not
+
+WHOLE_NUMBER: dict[str, Any] = {"type": "integer"}
+WITH_K: dict[str, Any] = {"type": "object", "properties": {"k": WHOLE_NUMBER}}
+
+
+@pytest.mark.parametrize(
+    ("part", "fits", "does_not"),
+    [
+        ({"$ref": "#/$defs/I"}, 1, "x"),
+        ({"$ref": "#/$defs/L"}, [1], ["x"]),
+        ({"anyOf": [WHOLE_NUMBER, {"type": "boolean"}]}, True, "x"),
+        ({"oneOf": [WHOLE_NUMBER, {"type": "boolean"}]}, 1, "x"),
+        ({"allOf": [{"$ref": "#/$defs/I"}]}, 1, "x"),
+        ({"type": "array", "items": WHOLE_NUMBER}, [1], ["x"]),
+        ({"type": "array", "items": {"enum": ["a", "b"]}}, ["a", "b"], ["a", "c"]),
+        (WITH_K, {"k": 1}, {"k": "x"}),
+        ({"type": "object", "properties": {"k": {"$ref": "#/$defs/I"}}}, {"k": 1}, {"k": "x"}),
+        ({**WITH_K, "required": ["k"]}, {"k": 1}, {}),
+        ({**WITH_K, "additionalProperties": WHOLE_NUMBER}, {"k": 1, "m": 2}, {"k": 1, "m": "x"}),
+    ],
+)
+def test_a36_the_alternative_counts_whose_parts_fit_at_every_level(part: Any, fits: Any, does_not: Any) -> None:
+    left_out = {"type": "object", "properties": {"v": part, "n": WHOLE_NUMBER}}
+    kept = {"type": "object", "properties": {"v": {}, "n": {"type": ["integer", "null"]}}}
+    definitions = {"I": WHOLE_NUMBER, "L": {"type": "array", "items": {"$ref": "#/$defs/I"}}}
+    arguments = by_schema(
+        {"properties": {"x": {"anyOf": [left_out, kept]}}, "$defs": definitions}, lambda **given: given
+    )
+    assert arguments.read({"x": {"v": fits, "n": None}}) == {"x": {"v": fits}}
+    assert arguments.read({"x": {"v": does_not, "n": None}}) == {"x": {"v": does_not, "n": None}}
+
+
+def test_a36_an_alternative_may_have_an_optional_part_that_is_the_root_once_more() -> None:
+    part = {"type": "object", "properties": {"k": {"$ref": "#"}, "n": {"type": "integer"}}}
+    other = {"type": "object", "properties": {"k": {"type": "null"}, "n": {"type": "null"}}, "required": ["k", "n"]}
+    arguments = by_schema({"type": "object", "properties": {"x": {"anyOf": [part, other]}}}, lambda **given: given)
+    assert arguments.read({"x": {"k": None, "n": 1}}) == {"x": {"n": 1}}
+    assert arguments.read({"x": {"k": {"x": {"k": None}}}}) == {"x": {"k": {"x": {}}}}
+
+
+def test_a36_null_is_left_out_in_a_list_that_is_one_of_several_alternatives() -> None:
+    schema = {"properties": {"x": {"anyOf": [{"type": "string"}, {"type": "array", "items": NUMBERED}]}}}
+    assert by_schema(schema, lambda **given: given).read({"x": [{"n": None, "m": 1}]}) == {"x": [{"m": 1}]}
+
+
+def test_a36_null_is_left_out_behind_a_reference_in_an_alternative() -> None:
+    outer = {"type": "object", "properties": {"k": {"$ref": "#/$defs/N"}}}
+    schema = {"properties": {"x": {"anyOf": [{"type": "string"}, outer]}}, "$defs": {"N": NUMBERED}}
+    arguments = by_schema(schema, lambda **given: given)
+    assert arguments.read({"x": {"k": {"n": None, "m": 1}}}) == {"x": {"k": {"m": 1}}}
+
+
+@pytest.mark.parametrize("part", [{"$ref": "#/$defs/M"}, {"allOf": [{"$ref": "#/$defs/M"}]}, {"$ref": "#/$defs/a~0b"}])
+def test_a36_null_is_kept_where_it_is_behind_a_reference_that_it_may_be_null(part: dict[str, Any]) -> None:
+    maybe = {"type": ["integer", "null"]}
+    arguments = by_schema({"properties": {"x": part}, "$defs": {"M": maybe, "a~b": maybe}}, lambda **given: given)
+    assert arguments.read({"x": None}) == {"x": None}
+
+
+def test_a36_a_null_behind_a_schema_that_is_known_by_its_address_is_left_to_the_check() -> None:
+    address = "https://example.org/numbered.json"
+    schema = {"properties": {"x": {"$ref": address}}, "$defs": {"N": {**NUMBERED, "$id": address}}}
+    arguments = by_schema(schema, lambda **given: given)
+    assert arguments.read({"x": {"n": 2, "m": 1}}) == {"x": {"n": 2, "m": 1}}
+    (problem,) = problems(arguments, {"x": {"n": None, "m": 1}})
+    assert problem.startswith("x.n: ")

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from support.streams import read_all, read_failing
 
 from mastra_py import Agent, OutputValidationError, ScorerRun, StreamErrorRetryProcessor, UserError, tool
-from mastra_py._output import output_type
+from mastra_py._output import ReadSchema, output_type
 from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
 from mastra_py.events import OutputSuperseded
 from mastra_py.models.profile import ModelProfile
@@ -89,6 +89,11 @@ async def test_types_adapters_and_json_schemas_are_understood(output: Any, reply
     assert model.requests[0].output.schema["type"] == "object" or "$ref" in model.requests[0].output.schema
 
 
+async def test_none_stands_for_an_output_that_is_not_given() -> None:
+    writer, _ = agent("plain")
+    assert (await writer.generate("go", output=None)).output == "plain"  # type: ignore[arg-type]
+
+
 async def test_an_unusable_answer_is_re_asked_once_within_its_step_and_leaves_no_trace() -> None:
     writer, model = agent('{"name": "Oslo"}', OSLO)
     events, result = await read_all(writer, output=City)
@@ -97,6 +102,8 @@ async def test_an_unusable_answer_is_re_asked_once_within_its_step_and_leaves_no
     again = model.requests[1].messages
     assert [m.role for m in again] == ["user", "assistant", "user"]
     assert "people" in again[-1].text
+    # A server may take a schema and pay no heed to it: the second time the form is told in words, too.
+    assert "JSON Schema" in again[-1].text
     assert [m.text for m in result.messages] == ["go", OSLO]
     (taken,) = [e for e in events if isinstance(e, OutputSuperseded)]
     assert (taken.step, taken.attempt, taken.cause) == (1, 1, "rejected")
@@ -512,3 +519,144 @@ def test_a_reference_to_what_is_not_there_is_a_user_error(reference: str) -> Non
     schema = {"type": "object", "prefixItems": [{}, {}], "properties": {"x": {"$ref": reference}}}
     with pytest.raises(UserError, match="leads nowhere"):
         output_type(schema, "test")
+
+
+# --- what is read without loss, what a schema is called, what is said of a reply that does not fit
+
+BOOLEAN: dict[str, Any] = {"type": "boolean"}
+WORD: dict[str, Any] = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("part", "given", "value"),
+    [
+        (BOOLEAN, '"false"', False),
+        (BOOLEAN, "1", True),
+        (BOOLEAN, "true", True),
+        ({"type": ["boolean", "string"]}, '"true"', "true"),
+        ({"type": ["boolean", "number"]}, "1", 1),
+        ({"type": ["boolean", "integer"]}, "0", 0),
+        ({}, '"5"', "5"),
+        ({"type": "integer"}, '"3"', 3),
+        ({"type": "integer"}, '"3.0"', 3),
+        ({"type": "integer"}, "3.0", 3),
+        ({"type": "number"}, '"3"', 3.0),
+        ({"type": "number"}, "3.0", 3.0),
+        ({"type": ["integer", "number"]}, "3.0", 3.0),
+        ({"anyOf": [{"enum": ["true", "maybe"]}, BOOLEAN]}, '"true"', "true"),
+        ({"anyOf": [{"const": "true"}, BOOLEAN]}, '"true"', "true"),
+        ({"anyOf": [{"const": 7}, BOOLEAN]}, '"true"', True),
+        ({"type": "object", "additionalProperties": BOOLEAN}, '{"k": "true"}', {"k": True}),
+        ({"properties": {"k": BOOLEAN}}, '{"k": "true", "m": "true"}', {"k": True, "m": "true"}),
+        ({"anyOf": [{"type": "null"}, {"properties": {"k": BOOLEAN}}]}, '{"k": "true"}', {"k": True}),
+        ({"type": "array", "items": BOOLEAN}, '["true"]', [True]),
+        ({"type": "array", "items": {"$ref": "#/$defs/B"}}, '["true"]', [True]),
+        ({"anyOf": [{"type": "array", "items": BOOLEAN}, {"type": "array", "items": WORD}]}, '["true"]', ["true"]),
+    ],
+)
+def test_a_value_is_made_what_its_schema_wants_and_nothing_else(part: Any, given: str, value: Any) -> None:
+    schema = {"type": "object", "properties": {"a": part}, "$defs": {"B": BOOLEAN}}
+    read = output_type(schema, "test").read(f'{{"a": {given}}}')["a"]
+    assert repr(read) == repr(value), "3 is not 3.0, and 1 is not True"
+
+
+@pytest.mark.parametrize("given", ['"2.5"', "2.5"])
+def test_a_fraction_is_not_cut_to_a_whole_number(given: str) -> None:
+    with pytest.raises(Unusable):
+        output_type({"type": "integer"}, "test").read(f'{{"result": {given}}}')
+
+
+class Titled(BaseModel):
+    model_config = ConfigDict(title="Big town")
+
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("output", "name"),
+    [
+        (City, "City"),
+        (Titled, "Big_town"),
+        (int, "int"),
+        (TypeAdapter(int), "output"),
+        ({"type": "object"}, "output"),
+        ({"type": "object", "title": "(XmlX)"}, "XmlX"),
+        ({"type": "object", "title": "___"}, "output"),
+    ],
+)
+def test_a_schema_is_called_by_the_title_or_the_name_of_its_type(output: Any, name: str) -> None:
+    assert output_type(output, "test").format.name == name
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "object"}, {"$ref": "#/$defs/P", "$defs": {"P": {"type": "object"}}}, {"properties": {}}]
+)
+def test_an_object_stands_at_the_root_of_a_reply_whatever_its_keys(schema: dict[str, Any]) -> None:
+    output = output_type(schema, "test")
+    assert output.format.schema == schema
+    assert output.read('{"result": 1}') == {"result": 1}
+
+
+def test_what_is_no_object_stands_under_a_required_key_of_one() -> None:
+    told = output_type(list[int], "test").format.schema
+    assert (told["type"], list(told["properties"]), told["required"]) == ("object", ["result"], ["result"])
+
+
+@pytest.mark.parametrize(
+    ("output", "text", "value"),
+    [
+        (City, b'{"name": "Os', {"name": "Os"}),
+        (Drawing, b'So: {"part": {"label": "a"}, "parts": [', {"part": {"label": "a"}, "parts": []}),
+        (list[int], b'{"result": [1, 2', [1, 2]),
+        (City, b"So: ", None),
+    ],
+)
+def test_the_beginning_of_a_reply_has_a_value_already(output: Any, text: bytes, value: Any) -> None:
+    assert output_type(output, "test").peek(text) == value
+
+
+def test_a_schema_that_brings_its_own_reader_is_told_as_it_is_and_read_by_that() -> None:
+    schema = ReadSchema({"type": "object", "properties": {"result": BOOLEAN}})
+    schema.reader = lambda text, *, last: (text, last)
+    output = output_type(schema, "test")
+    assert (output.format.name, output.format.schema) == ("output", schema)
+    assert output.read("any words", last=True) == ("any words", True)
+    assert output.peek(b'{"result": true}') == {"result": True}
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "number or so"}, "'number or so' is not valid under any of the given schemas"),
+        ({"type": "object", "allOf": [{"$ref": "#"}]}, "it never ends"),
+        ({"anyOf": [{"$ref": "#/$defs/none"}]}, "the reference '#/$defs/none' leads nowhere"),
+        ({"$ref": "other.json"}, "the reference 'other.json' leads out of the schema, or in a circle"),
+    ],
+)
+def test_what_is_wrong_with_a_schema_is_said_in_one_line_with_whose_it_is(schema: Any, said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        output_type(schema, "agent 'a'")
+    assert str(caught.value) == f"agent 'a': output is no valid JSON Schema: {said}"
+
+
+def test_a_reference_among_alternatives_leads_into_the_whole_schema() -> None:
+    schema = {"anyOf": [{"$ref": "#/$defs/B"}, {"type": "null"}], "$defs": {"B": BOOLEAN}}
+    assert output_type(schema, "test").read('{"result": "true"}') is True
+
+
+def complaint(output: Any, reply: str) -> str:
+    with pytest.raises(Unusable) as caught:
+        output_type(output, "test").read(reply)
+    return str(caught.value)
+
+
+def test_each_fault_of_a_reply_is_told_with_where_it_is_up_to_five() -> None:
+    ints = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}}
+    fault = "'x' is not of type 'integer'"
+    assert complaint(ints, '{"a": ["x", 1, "x"]}') == f"a.0: {fault}; a.2: {fault}"
+    assert complaint(ints, '{"a": ["x", "x", "x", "x", "x", "x"]}').count(fault) == 5
+    assert complaint({"type": "integer"}, '{"result": "x"}') == fault
+    fault = "Input should be a valid integer"
+    assert complaint(dict[str, list[int]], '{"a": ["x", 1, "x"]}') == f"a.0: {fault}; a.2: {fault}"
+    assert complaint(dict[str, list[int]], '{"a": ["x", "x", "x", "x", "x", "x"]}').count(fault) == 5
+    assert complaint(int, '{"result": "x"}') == fault

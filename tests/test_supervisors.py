@@ -11,18 +11,21 @@ from support.supervising import asking, model_of, results, scripted, supervisor,
 
 from mastra_py import (
     Agent,
+    Budget,
     Delegation,
     DelegationContext,
     DelegationOutcome,
     FeedbackPart,
     LegacyModel,
     Message,
+    Price,
     StreamErrorRetryProcessor,
     Tool,
     ToolContext,
     UserError,
 )
 from mastra_py.messages import ReasoningPart, ToolCallPart, ToolResultPart
+from mastra_py.models.profile import ModelProfile
 from mastra_py.scoring import ScorerRun
 from mastra_py.testing import FunctionModel, ScriptedModel, Turn, api_error
 
@@ -77,7 +80,7 @@ async def test_keys_that_are_no_names_are_mapped_apart_and_back() -> None:
 def test_a_sub_agent_and_a_tool_of_one_name_are_refused_when_the_agent_is_made(tools_of: str) -> None:
     clash = Tool(name="agent-writer", description="", run=lookup)
     options: Any = {"tools": [clash]} if tools_of == "agent" else {"defaults": {"tools": [clash]}}
-    with pytest.raises(UserError, match="agent-writer"):
+    with pytest.raises(UserError, match=r"'boss'.*agent-writer"):
         scripted("boss", agents={"writer": scripted("writer")}, **options)
 
 
@@ -87,10 +90,37 @@ def test_a_tool_of_the_call_that_has_a_sub_agents_name_is_refused_by_the_call() 
         boss.stream("go", tools=[Tool(name="agent-writer", description="", run=lookup)])
 
 
-@pytest.mark.parametrize("agents", [[scripted("a")], {"": scripted("a")}, {" ": scripted("a")}, {"a": "agent"}, {1: 2}])
+@pytest.mark.parametrize(
+    "agents", [[scripted("a")], {"": scripted("a")}, {" ": scripted("a")}, {"a": "agent"}, {1: 2}, [], "", 0]
+)
 def test_agents_that_are_none_are_refused(agents: Any) -> None:
     with pytest.raises(UserError, match="boss"):
         scripted("boss", agents=agents)
+
+
+async def test_a_supervisor_always_reads_something_about_a_sub_agent() -> None:
+    with pytest.raises(UserError, match="'writer': description must be a text, got None"):
+        scripted("writer", description=None)
+    boss = supervisor("done", scripted("writer", description=" ", name="Writer"))
+    await boss.generate("go")
+    assert "Writer" in (model_of(boss).requests[0].tools[0].description or "")
+
+
+async def test_agents_are_looked_through_once_however_many_ways_lead_to_them() -> None:
+    class Checked(ScriptedModel):
+        checks = 0
+
+        def check(self) -> None:
+            self.checks += 1
+
+    model = Checked(["done"])
+    agent = Agent(id="bottom", model=model)
+    for level in range(40):  # 2 ** 40 ways from the top to the bottom
+        agent = scripted(f"level-{level}", "done", agents={"left": agent, "right": agent})
+    price = Price(input=1, output=1)
+    prices = {f"test/level-{level}": price for level in range(40)} | {"test/scripted": price}
+    await agent.generate("go", budget=Budget(max_cost=1.0, prices=prices))
+    assert model.checks == 1
 
 
 async def test_an_unknown_agent_is_answered_with_the_tools_that_exist() -> None:
@@ -246,8 +276,21 @@ async def test_a_sub_agent_may_answer_with_an_object() -> None:
 
 def test_an_output_for_an_agent_that_does_not_exist_is_refused() -> None:
     boss = supervisor("hi", scripted("writer"))
+    rules = Delegation(output={"painter": Facts})
     with pytest.raises(UserError, match=r"'painter'.*writer"):
-        boss.stream("go", delegation=Delegation(output={"painter": Facts}))
+        boss.stream("go", delegation=rules)
+    with pytest.raises(UserError, match=r"'painter'.*writer"):
+        supervisor("hi", scripted("writer"), defaults={"delegation": rules})
+
+
+async def test_the_form_of_the_supervisors_own_answer_is_nothing_for_a_sub_agent() -> None:
+    in_words = ScriptedModel([asking(("writer", "write")), '{"facts": []}'], profile=ModelProfile(native_output=False))
+    writer = scripted("writer", "a text")
+    boss = Agent(id="boss", model=in_words, agents={"writer": writer})
+    rules = Delegation(message_filter=lambda ctx: ctx.messages)
+    await boss.generate("go", output=Facts, delegation=rules)
+    assert "facts" in in_words.prompts[0][-1].text
+    assert list(model_of(writer).requests[0].messages) == [Message("user", "go"), Message("user", "write")]
 
 
 async def test_a_legacy_model_may_be_a_sub_agents() -> None:

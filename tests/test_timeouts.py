@@ -289,6 +289,6 @@ async def test_a_server_that_hangs_in_plain_json_or_an_error_is_left(status: int
         request = ModelRequest(messages=[Message("user", "Hi")], settings=ModelSettings(total_timeout=0.2))
         with anyio.fail_after(5):
             with pytest.raises(ModelTimeoutError, match=r"total_timeout=0\.2"):
-                async with model.stream(request):
-                    pass
+                async with model.stream(request) as stream:
+                    assert [event async for event in stream]
             await server.disconnected.wait()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import cast
 
 from mastra_py.errors import UserError
 from mastra_py.messages import Usage
-from mastra_py.usage import ModelKey, Price, known_price
+from mastra_py.usage import ModelKey, Price, check_prices, known_price
+
+_ROUNDED_UP = 1 + 1e-9
+"""Ten times 0.1 USD make 1 USD, though not quite so as floats."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +50,9 @@ class Budget:
         for name in ("max_cost", "deadline"):
             value = getattr(self, name)
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < cast("float", value) < math.inf):
+            if value is not None and not (number and 0 < cast("float", value) <= sys.float_info.max):
                 _refuse(name, "a finite number above 0", value)
-        prices: Any = self.prices
-        if not isinstance(prices, Mapping) or not all(isinstance(p, Price) for p in cast("Any", prices).values()):
-            _refuse("prices", "a dict of Price objects by 'provider/model'", cast("Any", prices))
+        check_prices(self.prices, "Budget prices")
 
     def reached(self, *, requests: int, usage: Usage, cost: float) -> str | None:
         """Return the name of a limit that is reached by what was spent."""
@@ -59,7 +60,7 @@ class Budget:
             "max_requests": requests,
             "max_input_tokens": usage.input_tokens,
             "max_output_tokens": usage.output_tokens,
-            "max_cost": cost,
+            "max_cost": cost * _ROUNDED_UP,
         }
         for name, value in spent.items():
             limit: float | None = getattr(self, name)

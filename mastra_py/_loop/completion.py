@@ -82,6 +82,11 @@ class TaskCompletion:
         if self.timeout is not None and not (_is_number(self.timeout) and 0 <= self.timeout <= sys.float_info.max):
             msg = f"TaskCompletion timeout must be a finite number of seconds from 0, or None; got {self.timeout!r}"
             raise UserError(msg)
+        for name in ("parallel", "suppress_feedback"):
+            switch: object = getattr(self, name)
+            if not isinstance(switch, bool):
+                msg = f"TaskCompletion {name} must be True or False, got {switch!r}"
+                raise UserError(msg)
         for name in ("on_complete", "feedback"):
             function: object = getattr(self, name)
             if function is not None and not callable(function):
@@ -218,7 +223,8 @@ class _Check:
             duration = anyio.current_time() - begin
             own = message_of(exc) if isinstance(exc, MastraError) else ""
             reason = clean_text(own or text_of(exc))
-            logger.warning("scorer %r could not judge: %s", scorer.id, reason, exc_info=None if own else exc)
+            if self._ledger.refused is None:  # else it was not allowed to: that is no fault of its own
+                logger.warning("scorer %r could not judge: %s", scorer.id, reason, exc_info=None if own else exc)
             verdict = _errored(scorer, reason, duration, exc)
         self._slots[index] = verdict
         if self._gate.config.strategy == "any" and verdict.status == "passed":

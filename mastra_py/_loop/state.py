@@ -45,6 +45,7 @@ class RunState:
         self.partial_text: str | None = None
         self.pipeline = _pipeline(spec)
         self._call: ModelCall | None = None
+        self._asked: Sequence[Message] = ()
         self._rejected: set[int] = set()
         self.begin(spec.messages)
 
@@ -64,8 +65,9 @@ class RunState:
         spec = self.spec
         forced = spec.tool_choice not in {"auto", "none"} and self.step > 1
         keep = spec.gate.config.keep_feedback if spec.gate else "latest"
+        self._asked = prompt_view(self.transcript, keep)
         request = ModelRequest(
-            messages=prompt_view(self.transcript, keep),
+            messages=self._asked,
             system=self.system,
             tools=tuple(self.tools.values()),
             tool_choice="auto" if forced else spec.tool_choice,
@@ -133,7 +135,7 @@ class RunState:
 
     def tool_context(self, host: Host) -> Callable[[ToolCallPart], ToolContext]:
         """Return what makes the context of a tool call of this step; ``host`` is for what runs inside of it."""
-        messages = tuple(self._call.request.messages) if self._call else ()
+        messages = tuple(self._asked)  # without the words for a type of the answer that a request may hold
 
         def context(call: ToolCallPart) -> ToolContext:
             return ToolContext(

@@ -73,17 +73,30 @@ async def model_step(call: ModelCall, out: Out) -> Reply:
     if not call.models:
         call.models = alternatives_of(call.model)
         call.model = call.models[0]
+    earlier: list[ModelError] = []
     for following in call.models[call.models.index(call.model) + 1 :]:
         try:
             return await _with_retries(call, request, out)
         except ModelError as exc:
+            _note(exc, earlier)
             if call.shown or replaced_cancel(exc):
                 raise
             scheduled = RetryScheduled(attempt=call.attempts, delay=0.0, error=exc, model=following.id, step=call.step)
+            earlier.append(exc)
         await out.emit(scheduled)
         await out.drained()
         call.model = following
-    return await _with_retries(call, request, out)
+    try:
+        return await _with_retries(call, request, out)
+    except ModelError as exc:
+        _note(exc, earlier)
+        raise
+
+
+def _note(error: ModelError, earlier: Sequence[ModelError]) -> None:
+    """Say on the error of a model that was fallen back on how those before it have failed."""
+    for failure in earlier:
+        error.add_note(f"fallen back on after: {failure}")
 
 
 async def _with_retries(call: ModelCall, request: ModelRequest, out: Out) -> Reply:

@@ -18,7 +18,7 @@ from mastra_py._loop.step import CUT_OFF, ModelCall, model_step, take_back
 from mastra_py._output import OutputFormat, OutputType, Reader
 from mastra_py._reply_json import Unusable
 from mastra_py.messages import Message
-from mastra_py.models._output_words import in_prompt, in_system
+from mastra_py.models._output_words import in_prompt, in_system, output_words
 from mastra_py.models.base import Model, ModelRequest
 
 T = TypeVar("T")
@@ -84,7 +84,10 @@ async def ask_again(call: ModelCall, reply: Reply, complaint: str, out: Out) -> 
     call.asks += 1
     await take_back(call, out, "rejected")
     said = (reply.message,) if reply.text.strip() else ()
-    again = Message("user", f"Your reply cannot be used: {complaint}\nAnswer again, in the form that was asked for.")
+    words = f"Your reply cannot be used: {complaint}\nAnswer again, in the form that was asked for."
+    if call.request.output is not None:  # a server may take a schema and pay no heed to it
+        words = f"{words} {output_words(call.request.output)}"
+    again = Message("user", words)
     messages = (*call.request.messages, *said, again)
     call.request = dataclasses.replace(call.request, messages=messages, tool_choice="none")
     return await model_step(call, out)

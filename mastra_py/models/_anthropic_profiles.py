@@ -6,18 +6,24 @@ import re
 
 from mastra_py.models.profile import ModelProfile
 
-_RECENT = re.compile(r"claude-[a-z]+-(?:4[-.][5-9]|[5-9]|[1-9]\d)(?!\d)")
-"""Names of the models that have structured output, whichever host or date is in the name too: from 4.5 on."""
+_RECENT = re.compile(r"claude-(?:(?:[a-z]+-)?(?:4[-.][5-9]|[5-9])|[a-z]+-[1-9]\d)(?!\d)")
+"""Names of the models that have structured output, whichever host or date is in the name too: from 4.5 on.
 
-_ADAPTIVE = re.compile(r"claude-[a-z]+-(?:4[-.][6-9]|[5-9]|[1-9]\d|preview)(?!\d)")
+Some hosts put the number first: ``claude-4.5-sonnet``.
+"""
+
+_ADAPTIVE = re.compile(r"claude-(?:(?:[a-z]+-)?(?:4[-.][6-9]|[5-9])|[a-z]+-(?:[1-9]\d|preview))(?!\d)")
 """Models that choose by an effort how much they think: from 4.6 on. Those before count tokens of thinking."""
 
-_THINKS = re.compile(r"claude-(?:3[-.]7|[a-z]+-4(?!\d))")
+_THINKS = re.compile(r"claude-(?:3[-.]7|(?:[a-z]+-)?4(?!\d))")
 
-_NO_SAMPLING = re.compile(r"claude-(?:opus-4[-.][78]|(?:opus|sonnet|fable|mythos)-[5-9])(?!\d)")
+_NO_SAMPLING = re.compile(
+    r"claude-(?:opus-4[-.][78]|4[-.][78]-opus|(?:opus|sonnet|fable|mythos)-[5-9]|[5-9](?:[-.]\d)?-(?:opus|sonnet))(?!\d)"
+)
 """Models that refuse what sets the sampling."""
 
-_RECENT_MAX_TOKENS = 16_384
+_MAX_TOKENS = 16_384
+"""Models that think can write far more; those before them not even this much."""
 
 
 def known_profile(name: str, _official: bool) -> ModelProfile:  # noqa: FBT001 -- bound as a function of two facts
@@ -28,6 +34,6 @@ def known_profile(name: str, _official: bool) -> ModelProfile:  # noqa: FBT001 -
     return ModelProfile(
         native_output=recent,
         thinking="effort" if _ADAPTIVE.search(name) else "budget" if thinks else None,
-        default_max_tokens=_RECENT_MAX_TOKENS if recent else 4096,
+        default_max_tokens=_MAX_TOKENS if claude and thinks else 4096,
         unsupported=frozenset({"temperature", "top_p", "top_k"} if _NO_SAMPLING.search(name) else ()),
     )

@@ -15,6 +15,7 @@ from mastra_py.events import FinishReason, ModelEvent
 from mastra_py.models._anthropic_schema import closed_schema
 from mastra_py.models._anthropic_settings import mark_for_cache, max_tokens, thinking
 from mastra_py.models._anthropic_turns import turns_of
+from mastra_py.models._error_body import is_error
 from mastra_py.models._errors import model_error
 from mastra_py.models._output_words import output_words
 from mastra_py.models._reducer import ReplyReducer
@@ -139,7 +140,7 @@ class MessagesDecoder:
         Raises:
             ModelError: it is an error that the provider reports within the reply.
         """
-        kind = chunk.get("type")
+        kind = chunk.get("type") or name
         if kind == "content_block_delta":  # nearly every event
             return self._read_delta(chunk.get("index"), chunk["delta"])
         if kind == "error" or name == "error":
@@ -160,8 +161,9 @@ class MessagesDecoder:
                     self._reducer.reason = _STOP_REASONS.get(reason, "other")
             case "message_stop":
                 return self._reducer.finish()
-            case _:
-                pass  # pings, and what is still to be invented
+            case _:  # pings, and what is still to be invented
+                if is_error(chunk):
+                    raise model_error(body=chunk)
         return []
 
     def end(self, *, marked: bool) -> list[ModelEvent]:
@@ -181,6 +183,7 @@ class MessagesDecoder:
 
     def _begin_block(self, index: Any, block: dict[str, Any]) -> list[ModelEvent]:
         reducer = self._reducer
+        self._ignored.discard(index)  # some servers count every block as the same one
         match block["type"]:
             case "text":
                 return [*reducer.end_block(), *reducer.text(block.get("text") or "")]

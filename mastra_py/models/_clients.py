@@ -1,4 +1,4 @@
-"""The SDKs' clients: one per event loop run, base URL and key, closed when the run ends.
+"""The SDKs' clients: one per event loop run, base URL and key, on the same connections; closed when the run ends.
 
 A client belongs to the event loop it was first used on: kept on a model it would break in a second ``asyncio.run``, on
 another backend and in another thread. So clients are kept beside the loop, the package's one piece of global state.
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
 from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import anyio
@@ -21,6 +22,9 @@ from mastra_py.models._redact import is_secret_name
 CLOSE_SECONDS = 1.0
 """How long closing the connections may hold up the end of a run."""
 
+
+MOST_KEYS = 100
+"""How many clients of a server are kept: applications have a key for each of their users."""
 
 MAX_ERROR_BYTES = 256 * 1024
 """How much is read of the body of a response that is no success."""
@@ -40,7 +44,11 @@ class SDKClient(Protocol):
     async def close(self) -> None: ...
 
 
-ClientT = TypeVar("ClientT", bound=SDKClient)
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+ClientT = TypeVar("ClientT", bound=_Closable)
 _Clients: TypeAlias = dict[Hashable, Any]
 
 _run_clients: RunVar[tuple[_Clients, AsyncGenerator[None]]] = RunVar("mastra_py_clients")
@@ -70,23 +78,42 @@ def http_library() -> Any:
 def openai_client(base_url: str | None, api_key: str) -> SDKClient:
     """Return this event loop's client of an OpenAI-compatible server; ``None`` is the SDK's own base URL."""
 
-    def make() -> SDKClient:
+    def make() -> _Server:
         sdk = openai_sdk()
-        http_client = sdk.DefaultAsyncHttpx2Client(verify=_ssl_context(), event_hooks=_hooks())
-        return sdk.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
+        http_client = sdk.DefaultAsyncHttpx2Client(**_http_options())
+        return _Server(sdk.AsyncOpenAI(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client))
 
-    return cached_client(("openai", base_url, api_key), make)
+    return cached_client(("openai", base_url), make).client(api_key)
 
 
 def anthropic_client(base_url: str, api_key: str) -> SDKClient:
     """Return this event loop's client of a server that speaks Anthropic's API."""
 
-    def make() -> SDKClient:
+    def make() -> _Server:
         sdk = anthropic_sdk()
-        http_client = sdk.DefaultAsyncHttpxClient(verify=_ssl_context(), event_hooks=_hooks())
-        return sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client)
+        http_client = sdk.DefaultAsyncHttpxClient(**_http_options())
+        return _Server(sdk.AsyncAnthropic(base_url=base_url, api_key=api_key, max_retries=0, http_client=http_client))
 
-    return cached_client(("anthropic", base_url, api_key), make)
+    return cached_client(("anthropic", base_url), make).client(api_key)
+
+
+class _Server:
+    """The clients of one server: one a key, all on the same connections."""
+
+    def __init__(self, first: Any) -> None:
+        self._first = first
+        self._clients: dict[str, SDKClient] = {}
+
+    def client(self, api_key: str) -> SDKClient:
+        """Return the client for a key; those used last are kept. What is dropped holds nothing of its own."""
+        client = self._clients.pop(api_key, None) or self._first.copy(api_key=api_key)
+        self._clients[api_key] = client
+        if len(self._clients) > MOST_KEYS:
+            del self._clients[next(iter(self._clients))]
+        return client
+
+    async def close(self) -> None:
+        await self._first.close()
 
 
 def cached_client(key: Hashable, make: Callable[[], ClientT]) -> ClientT:
@@ -141,6 +168,12 @@ async def unwind(chunks: AsyncIterator[bytes], failures: tuple[type[Exception], 
                 pass
         except failures:
             pass  # nobody is left who wants to know
+
+
+def _http_options() -> dict[str, Any]:
+    # Who is told apart by keys must not be taken for one another by cookies: none is kept.
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    return {"verify": _ssl_context(), "event_hooks": _hooks(), "cookies": cookies}
 
 
 def _hooks() -> dict[str, list[Callable[[Any], Awaitable[None]]]]:

@@ -34,6 +34,14 @@ def read_error_body(body: object) -> dict[str, str]:
     return {name: text for name, text in said.items() if text}
 
 
+def is_error(fields: Mapping[str, object]) -> bool:
+    """Return whether an object is an error: it holds one, says that it is one, or is a code beside its message."""
+    if fields.get("error") or fields.get("object") == "error":
+        return True
+    code = next((found for name in _CODES if (found := fields.get(name))), None)
+    return code not in (None, 200, "200") and _message(fields) is not None
+
+
 def retry_delay(body: object) -> float | None:
     """Return the seconds that a body asks to wait, as Google's do: ``{"details": [{"retryDelay": "36s"}]}``."""
     for detail in _details(_error_of(body)):

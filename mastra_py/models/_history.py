@@ -28,6 +28,7 @@ from mastra_py.messages import (
     TextPart,
     ToolCallPart,
     ToolResultPart,
+    require_source,
 )
 from mastra_py.models._sendable import clean_tool, cleaned, encodable, is_clean
 from mastra_py.models.base import ModelRequest
@@ -274,6 +275,8 @@ def _cleaned(part: Part) -> Part | None:
         return None if text is None else _with(part, {"text": text})
     if type(part) is ReasoningPart:
         return _cleaned_reasoning(part)
+    if type(part) is ImagePart or type(part) is FilePart:
+        require_source(part)
     return _with(part, {name: _clean(getattr(part, name)) for name in _SOURCE_FIELDS if hasattr(part, name)})
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from mastra_py.errors import ContentError, ModelError, RequestError
+from mastra_py.errors import ModelError, RequestError
 from mastra_py.models.profile import ModelProfile
 
 _REFUSED = re.compile(
@@ -46,6 +46,29 @@ _DROPPED: Mapping[str, str] = {
     "thinking.type": "reasoning_effort",
 }
 """What the wires call settings that a reply can do without."""
+
+_REPEATED = re.compile(r"[\"']input[\"']\s*:.*", re.DOTALL)
+"""What a validation has found fault with, at the end of its words; it may be the whole request."""
+
+_A_TOOLS_NAME = re.compile(r"\b((?:function|tool)s? )(?:name |named |called )?([\"'`])[^\"'`]*\2")
+_SENTENCE_END = re.compile(r"[.!?;]\s+|\n")
+_ALTERNATIVES = re.compile(
+    r"\b(?:one of|(?<!not )(?:allowed|valid|permitted|supported|known|available|accepted) "
+    r"(?:fields|parameters|params|keys|arguments|properties|options)|did you mean)\b"
+)
+"""What comes before the names of what would have been fine."""
+
+_NAMES = re.compile(
+    r"[\"'`\[(]([a-z][a-z_.]*)[\"'`\])]"  # quoted
+    r"|\b([a-z]+[_.][a-z_.]*[a-z])\b"  # no plain word
+    r"|(?:\b(?:parameters?|params?|arguments?|fields?|options?|inputs?|property|properties|keys?|settings?|supplied"
+    r"|supports?|permitted|allowed|unknown|unsupported|unrecognized|unexpected|custom)\b\W{0,3})([a-z]+)\b"
+    r"|\b([a-z]+)\b(?=\s*:|\s(?:is|are|does|cannot|can't|may|must|not|and|or|parameter|param|field|setting)\b)"
+)
+"""Names of settings, as far as they are not words like any other: prompts and tools speak of temperatures too."""
+
+_BOTH = re.compile(r"\b(?:both|only one of|either|together)\b")
+"""Of two settings that exclude each other the one named last is left out."""
 
 _FORM = re.compile(
     r"response_format|json_schema|text\.format|output_config|output_format|structured output|json mode|grammar"
@@ -85,7 +108,7 @@ _FIELDS = frozenset(field.name for field in dataclasses.fields(ModelProfile))
 
 def lesson_of(error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     """Return what ``error``, the answer to a request with ``body``, teaches about a model of ``profile``."""
-    if type(error) not in (RequestError, ContentError, ModelError) or error.status not in (None, 200, 400, 404, 422):
+    if type(error) not in (RequestError, ModelError) or error.status not in (None, 200, 400, 404, 422):
         return None
     text = _words(error)
     if not text:
@@ -105,10 +128,8 @@ def _limit_name(text: str, _error: ModelError, profile: ModelProfile, body: Mapp
 
 
 def _setting(text: str, error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
-    if not _REFUSED.search(text):
-        return None
     sampling = {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"}
-    for name in _named(text, error):
+    for name in [name.removeprefix("body.") for name in _named(text, error)]:
         known = next((start for start in _starts(name) if start in _DROPPED), "")
         setting = _DROPPED.get(known)
         if setting is None or setting in profile.unsupported or not _has(body, known.rpartition(".")[2]):
@@ -189,34 +210,44 @@ _LESSONS: tuple[_Find, ...] = (
 
 
 def _words(error: ModelError) -> str:
-    """Return what the provider says, in lower case; some servers put all of it into nested details."""
-    said = error.message
+    """Return what the provider says, in lower case; some servers put all of it into nested details.
+
+    What it only repeats of the request is left out: users and their tools speak of anything.
+    """
+    said = [error.message]
     body: Any = error.body
     if isinstance(body, Mapping):
-        found = " ".join(_strings(body))
-        said = f"{said} {found}"
-    return said.lower()[:8000]
+        said.append(" ".join(_strings(body)))
+    own = [_A_TOOLS_NAME.sub(r"\1", _REPEATED.sub("", text.lower()[:8000])) for text in said]
+    return "\n".join(own)
 
 
 def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
-        for inner in cast("Mapping[str, Any]", value).values():
-            yield from _strings(inner)
+        for name, inner in cast("Mapping[str, Any]", value).items():
+            if name not in {"input", "ctx"}:  # what a validation has found fault with
+                yield from _strings(inner)
     elif isinstance(value, list):
         for inner in cast("list[Any]", value):
             yield from _strings(inner)
 
 
 def _named(text: str, error: ModelError) -> list[str]:
-    """Return the names that the refusal may be about: the one it names itself, else all the words in it."""
+    """Return the names that the refusal may be about: the one it names itself, else those in its words."""
     body: Any = error.body
     inner: Any = cast("Mapping[str, Any]", body).get("error") if isinstance(body, Mapping) else None
     param: Any = cast("Mapping[str, Any]", inner).get("param") if isinstance(inner, Mapping) else None
     if isinstance(param, str) and param:
-        return [param.lower()]
-    return re.findall(r"[a-z][a-z_]*(?:\.[a-z_]+)*", text)
+        return [param.lower()] if _REFUSED.search(text) else []
+    names: list[str] = []
+    for sentence in _SENTENCE_END.split(text):
+        refused = _ALTERNATIVES.split(sentence, maxsplit=1)[0]
+        if _REFUSED.search(refused):
+            found = [name[name.lastindex or 0] for name in _NAMES.finditer(refused)]
+            names += reversed(found) if _BOTH.search(refused) else found
+    return names
 
 
 def _starts(name: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from mastra_py.errors import StreamError, UserError
 from mastra_py.events import FinishReason, ModelEvent
@@ -23,6 +23,7 @@ from mastra_py.messages import (
     ToolCallPart,
     ToolResultPart,
 )
+from mastra_py.models._error_body import is_error
 from mastra_py.models._errors import model_error
 from mastra_py.models._openai_schema import strict_schema
 from mastra_py.models._reducer import ReplyReducer
@@ -53,7 +54,20 @@ _FINISH_REASONS: Mapping[str, FinishReason] = {
     "content_filter": "content_filter",
     "refusal": "refusal",
     "error": "error",
+    # What other servers say, with the words of the providers behind them.
+    "end_turn": "stop",
+    "eos": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "safety": "content_filter",
+    "sensitive": "content_filter",
+    "function_call_filter": "error",
+    "insufficient_system_resource": "error",
+    "network_error": "error",
 }
+"""Reasons by their names in lower case; what some add after a colon says more of the same."""
 
 
 def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]:
@@ -137,12 +151,19 @@ class ChatDecoder:
             self._read_usage(usage)
         choices = chunk.get("choices")
         if not choices:
+            if is_error(chunk):
+                raise model_error(body=chunk)
             return []
         choice = choices[0]
         delta = choice.get("delta")
+        if delta is None and reducer.is_empty:  # a server that does not stream, and sends all as one event
+            delta = choice.get("message")
         events = self._read_delta(delta) if delta else []
-        if (reason := choice.get("finish_reason")) and not self._refused:
-            reducer.reason = _FINISH_REASONS.get(reason, "other")
+        if reason := choice.get("finish_reason"):
+            if error := choice.get("error"):
+                raise model_error(body={"error": error})
+            if not self._refused:
+                reducer.reason = _FINISH_REASONS.get(reason.partition(":")[0].lower(), "other")
         return events
 
     def end(self, *, marked: bool) -> list[ModelEvent]:
@@ -167,14 +188,16 @@ class ChatDecoder:
     def _read_delta(self, delta: dict[str, Any]) -> list[ModelEvent]:
         reducer = self._reducer
         text = delta.get("content")
-        if text and len(delta) == 1:  # nearly every chunk
+        if type(text) is str and text and len(delta) == 1:  # nearly every chunk
             return reducer.text(text)
         events: list[ModelEvent] = []
         for field, mark in self._marks:
             if thought := delta.get(field):
                 events += reducer.reasoning(thought, mark)
                 break
-        if text:
+        if type(text) is list:
+            events += self._read_parts(cast("list[Any]", text))
+        elif text:
             events += reducer.text(text)
         if refusal := delta.get("refusal"):
             self._refused = True
@@ -186,6 +209,20 @@ class ChatDecoder:
         legacy: dict[str, Any] | None = delta.get("function_call")
         if legacy:
             events += reducer.tool("function_call", None, legacy.get("name"), _args_text(legacy))
+        return events
+
+    def _read_parts(self, parts: list[Any]) -> list[ModelEvent]:
+        """Read a text that is a list of parts, as Mistral's models send it that think."""
+        events: list[ModelEvent] = []
+        for part in parts:
+            if isinstance(part, str):
+                events += self._reducer.text(part)
+            elif part.get("type") == "text":
+                events += self._reducer.text(part.get("text") or "")
+            elif part.get("type") == "thinking":
+                thought: Any = part.get("thinking") or ""
+                texts = [thought] if isinstance(thought, str) else [inner.get("text") or "" for inner in thought]
+                events += self._reducer.reasoning("".join(texts))
         return events
 
     def _read_usage(self, usage: dict[str, Any]) -> None:

@@ -91,6 +91,11 @@ class ReplyReducer:
         self._taken: Iterable[str] | set[str] = taken_ids
         self._usage = Usage()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has come of the reply yet."""
+        return self._size == 0
+
     def text(self, text: str) -> list[ModelEvent]:
         """Add to the text.
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from mastra_py.errors import ModelError, StreamError
 from mastra_py.events import FinishReason, ModelEvent
+from mastra_py.models._error_body import is_error
 from mastra_py.models._errors import model_error
 from mastra_py.models._reducer import ReplyReducer
 from mastra_py.models._responses_items import thought_of
@@ -101,6 +102,8 @@ class ResponsesDecoder:
             part: dict[str, Any] = chunk["part"]
             if (place := _PARTS.get(part.get("type", ""))) is not None:
                 return self._read_part(chunk, place, text_of(part))
+        elif is_error(chunk):
+            raise _error(chunk, response)
         return []
 
     def end(self, *, marked: bool) -> list[ModelEvent]:

@@ -15,17 +15,12 @@ import anyio
 from mastra_py.errors import ModelError, ModelTimeoutError, StreamError
 from mastra_py.events import ModelEvent
 from mastra_py.models._clients import unwind
-from mastra_py.models._errors import model_error
 from mastra_py.models._failures import Failures, TimeLimitError
-from mastra_py.models._json import read_json
 from mastra_py.models._reply import Decoder, ReplyReader
 from mastra_py.models.settings import ModelSettings
 
 DRAIN_SECONDS = 1.0
 """How long a server may take to end the body of a reply that is whole; after that its connection is closed."""
-
-MAX_JSON_BYTES = 1024 * 1024
-"""How much is read of a reply that is plain JSON instead of an event stream."""
 
 T = TypeVar("T")
 
@@ -130,11 +125,7 @@ class WireStream:
         self._response = response
         # Decoding a body that is not compressed would only copy it.
         self._chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
-        if response.headers.get("content-type", "").startswith("application/json"):
-            try:
-                await self._read_plain_json()
-            finally:
-                await self._abandon()
+        self._reader.headers = response.headers
         return self
 
     async def __aexit__(
@@ -176,33 +167,6 @@ class WireStream:
 
     async def _wait(self, call: Callable[[], Awaitable[T]]) -> T:
         return await (call() if self._patience is None else self._patience.wait(call))
-
-    async def _read_plain_json(self) -> None:
-        """Raise what a server means that answers 200 with plain JSON: most of them an error."""
-        data = bytearray()
-        try:
-            while len(data) <= MAX_JSON_BYTES:
-                data += await self._wait(self._chunks.__anext__)
-            msg = (
-                f"the provider answered with more than {MAX_JSON_BYTES} bytes of plain JSON instead of an event stream"
-            )
-            raise self._completed(StreamError(msg, retryable=False))
-        except StopAsyncIteration:
-            pass
-        except self._failures.transport as exc:
-            error = self._reading_error(exc)
-            raise self._completed(error) from exc
-        try:
-            body = read_json(bytes(data))
-        except ValueError as exc:
-            msg = "the reply is neither an event stream nor JSON"
-            error = StreamError(msg)
-            error.__cause__ = exc
-            raise self._completed(error) from exc
-        if isinstance(body, dict) and body.get("error"):  # pyright: ignore[reportUnknownMemberType] -- any JSON
-            raise self._completed(model_error(body=body, headers=self._response.headers))
-        msg = "the provider answered with plain JSON instead of an event stream; does it support streaming?"
-        raise self._completed(StreamError(msg, retryable=False, body=body))
 
     def _reading_error(self, exc: Exception) -> ModelError:
         error: ModelError

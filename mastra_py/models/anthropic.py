@@ -20,7 +20,7 @@ class AnthropicModel(ProviderModel):
     back to it in later requests, unchanged, and to no other provider.
 
     The API wants a limit of the reply. Where the settings have no ``max_output_tokens`` it is the profile's
-    ``default_max_tokens``: 16,384 tokens for Claude 4.5 and later, 4,096 for any other model.
+    ``default_max_tokens``: 16,384 tokens for Claude models that think, 4,096 for any other model.
     """
 
     _wire = Wire(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, NoReturn, cast
+
+from mastra_py.errors import UserError
+from mastra_py.models.settings import OURS, ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,3 +55,35 @@ class ModelProfile:
     default_max_tokens: int = 4096
     unsupported: frozenset[str] = frozenset()
     legacy: bool = False
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value: object = getattr(self, field.name)
+            if isinstance(field.default, bool) and not isinstance(value, bool):
+                _refuse(field.name, "True or False", value)
+        if self.thinking not in _THINKING:
+            _refuse("thinking", "'effort', 'budget' or None", self.thinking)
+        limit: object = self.default_max_tokens
+        if type(limit) is not int or limit < 1:
+            _refuse("default_max_tokens", "a whole number from 1", limit)
+        if not isinstance(cast("object", self.max_tokens_field), str) or not self.max_tokens_field:
+            _refuse("max_tokens_field", "the name of a field", self.max_tokens_field)
+        self._check_unsupported()
+
+    def _check_unsupported(self) -> None:
+        given: Any = self.unsupported
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            _refuse("unsupported", "a set of names of model settings", cast("object", given))
+        names = frozenset(cast("Iterable[Any]", given))
+        known = {field.name for field in dataclasses.fields(ModelSettings)} - OURS
+        for unknown in sorted(names - known, key=str):
+            _refuse("unsupported", f"names of model settings ({', '.join(sorted(known))})", unknown)
+        object.__setattr__(self, "unsupported", names)
+
+
+_THINKING = ("effort", "budget", None)
+
+
+def _refuse(name: str, wanted: str, got: object) -> NoReturn:
+    msg = f"ModelProfile {name} must be {wanted}, got {got!r}"
+    raise UserError(msg)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +15,8 @@ from mastra_py.errors import UserError
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | str
 """How hard a model thinks, in the provider's words."""
 
-_EACH_FROM_ZERO = ("temperature", "top_p", "timeout", "first_timeout", "total_timeout")
+_TIMEOUTS = ("timeout", "first_timeout", "total_timeout")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _WHOLE = {"max_output_tokens": 1, "top_k": 1, "thinking_budget": 0, "seed": None}
 _SWITCHES = ("parallel_tool_calls", "store")
 _PENALTIES = ("presence_penalty", "frequency_penalty")
@@ -77,8 +80,9 @@ class ModelSettings:
     extra_headers: Mapping[str, str] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name in _EACH_FROM_ZERO:
-            self._check_number(name, 0, sys.float_info.max, "a finite number from 0")
+        self._check_number("temperature", 0, sys.float_info.max, "a finite number from 0")
+        for name in _TIMEOUTS:
+            self._check_number(name, sys.float_info.min, sys.float_info.max, "a finite number of seconds above 0")
         self._check_number("top_p", 0, 1, "a number from 0 to 1")
         for name in _PENALTIES:
             self._check_number(name, -2, 2, "a number from -2 to 2")
@@ -114,9 +118,20 @@ class ModelSettings:
         for text in cast("Sequence[object]", self.stop or ()):
             if not isinstance(text, str) or not text:
                 _refuse("stop", "texts that are not empty", text)
+        self._check_extras()
+
+    def _check_extras(self) -> None:
         for header, value in cast("Mapping[object, object]", self.extra_headers or {}).items():
-            if not isinstance(header, str) or not isinstance(value, str):
-                _refuse("extra_headers", "names and values that are texts", header)
+            if not isinstance(header, str) or not _HEADER.fullmatch(header):
+                _refuse("extra_headers", "headers by names that HTTP allows", header)
+            if not isinstance(value, str) or not (value.isascii() and value.isprintable()) or value != value.strip():
+                msg = f"model setting extra_headers: the value of {header!r} must be a printable ASCII text, not padded"
+                raise UserError(msg)  # which is not shown: keys stand there
+        try:
+            json.dumps(self.extra_body, allow_nan=False, default=dict)  # a Mapping of any kind is an object
+        except (TypeError, ValueError) as exc:
+            msg = f"model setting extra_body must hold JSON values only: {exc}"
+            raise UserError(msg) from exc
 
     def merged(self, other: ModelSettings | None) -> ModelSettings:
         """Return these settings with whatever ``other`` sets in their place."""

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
-from mastra_py.errors import ModelError
+from mastra_py.errors import ModelError, UserError
 from mastra_py.messages import Message
 
 
@@ -48,6 +48,15 @@ class Retry:
     delay: float = 0.0
     append: Sequence[Message] = ()
 
+    def __post_init__(self) -> None:
+        delay, append = cast("object", self.delay), cast("object", self.append)
+        if not isinstance(delay, int | float):
+            msg = f"Retry delay must be a number of seconds, got {delay!r}"
+            raise UserError(msg)
+        if not isinstance(append, Sequence) or not all(isinstance(m, Message) for m in cast("Any", append)):
+            msg = f"Retry append must be a sequence of Message objects, got {append!r}"
+            raise UserError(msg)
+
 
 def sane_delay(delay: float) -> float:
     """Return ``delay``, or 0 where it is negative, NaN or infinite."""
@@ -58,8 +67,8 @@ def sane_delay(delay: float) -> float:
 class ErrorProcessor(Protocol):
     """Decides whether a failed model call is made again.
 
-    It may raise :class:`~mastra_py.errors.TripWire` to end the run, and any other ``MastraError`` ends it too. Whatever
-    else it raises is logged, and the next processor is asked.
+    It may raise :class:`~mastra_py.errors.TripWire` to end the run; a :class:`~mastra_py.errors.UserError` ends it too.
+    Whatever else it raises is logged, and the next processor is asked.
     """
 
     @property

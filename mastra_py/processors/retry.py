@@ -123,6 +123,9 @@ class StreamErrorRetryProcessor:
         self.max_retry_after = float(max_retry_after)
         self.delay = delay
         self.matchers = _read_matchers(matchers)
+        if not isinstance(retry_unknown_errors, bool):  # pyright: ignore[reportUnnecessaryIsInstance] -- users err
+            msg = f"StreamErrorRetryProcessor retry_unknown_errors must be True or False, got {retry_unknown_errors!r}"
+            raise UserError(msg)
         self.retry_unknown_errors = retry_unknown_errors
         self._built_in = RetryMatcher(is_openai_stream_error)  # it sets nothing: the processor's own limits hold
 
