@@ -3,7 +3,7 @@
 ::
 
     MastraError
-    ├── UserError                  the API was misused; nothing was sent
+    ├── UserError                  the API was misused
     └── RunError                   a run could not go on
         ├── ModelError             a provider call failed
         │   ├── ModelConnectionError   the provider could not be reached
@@ -49,26 +49,32 @@ ErrorKind = Literal[
 
 
 class MastraError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose.
+
+    One that ends an agent's run carries what the run had come to: its ``messages``, a valid history to go on from, its
+    ``steps``, the scored ``attempts`` and the ``usage``, as on an :class:`~mastra_py.results.AgentResult`.
+    """
+
+    messages: tuple[Any, ...] = ()
+    steps: tuple[Any, ...] = ()
+    attempts: tuple[Any, ...] = ()
+    usage: Any = None
 
 
 class UserError(MastraError):
-    """The API was misused. Raised before anything is sent; the message names the object and the way out."""
+    """The API was misused; the message names the object and the way out.
+
+    Raised before anything is sent, wherever that can be known: what a function of yours answers is known in the run.
+    """
 
 
 class RunError(MastraError):
     """A run, or a part of one, could not go on.
 
-    ``partial_text`` is the text that had been shown when it failed, ``None`` where there was none. An error that ends
-    an agent's run carries what the run had come to: its ``messages``, a valid history to go on from, its ``steps``,
-    the scored ``attempts`` and the ``usage``, as on an :class:`~mastra_py.results.AgentResult`.
+    ``partial_text`` is the text that had been shown when it failed, ``None`` where there was none.
     """
 
     partial_text: str | None = None
-    messages: tuple[Any, ...] = ()
-    steps: tuple[Any, ...] = ()
-    attempts: tuple[Any, ...] = ()
-    usage: Any = None
 
 
 class ModelError(RunError):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict, cast
 
@@ -136,7 +137,8 @@ class AgentConfig:
         for config in self.family():
             check_model = getattr(config.model, "check", None)
             if check_model is not None:
-                check_model()
+                with _named(config):
+                    check_model()
 
     def family(self) -> list[AgentConfig]:
         """Return it and all agents below it, each once however many ways lead to it."""
@@ -191,6 +193,16 @@ def build_spec(
     )
 
 
+@contextmanager
+def _named(config: AgentConfig) -> Generator[None]:
+    """Say of which agent a :class:`UserError` is: there may be many in one run."""
+    try:
+        yield
+    except UserError as exc:
+        msg = f"agent {config.id!r}: {exc}"
+        raise UserError(msg) from exc
+
+
 def retry_cap(cap: int | None, processors: Sequence[ErrorProcessor], model: Model) -> int:
     """Return how often the error processors may have a call of ``model`` made again."""
     if not processors or model.profile.legacy:  # a legacy model does that itself
@@ -229,7 +241,8 @@ def _check_prices(config: AgentConfig, budget: Budget | None) -> None:
         limits: Budget | None = budget if above is config else above.option("budget")
         if limits is not None and limits.max_cost is not None:
             for model in [model for below in above.family() for model in alternatives_of(below.model)]:
-                limits.require_price((model.provider, model.id))
+                with _named(above):
+                    limits.require_price((model.provider, model.id))
 
 
 def _conversation(prompt: object, messages: object, where: str) -> tuple[Message, ...]:

@@ -10,6 +10,7 @@ from mastra_py import (
     Agent,
     Message,
     StepResult,
+    TaskCompletion,
     ToolError,
     UserError,
     dump_messages,
@@ -319,3 +320,18 @@ async def test_tool_calls_in_the_history_keep_the_text_that_was_no_json() -> Non
     with ScriptedModel([Turn(tool_calls=[("c", "lookup", "nonsense")]), "done"]) as model:
         result = await Agent(id="a", model=model, tools=[lookup]).generate("go")
     assert result.messages[1].tool_calls == (ToolCallPart("c", "lookup", {}, raw_args="nonsense"),)
+
+
+async def test_misuse_that_is_known_in_the_run_only_leaves_what_the_run_had_come_to() -> None:
+    def feedback(_: object) -> str:
+        return ""
+
+    usage = Usage(input_tokens=3, output_tokens=2)
+    gate = TaskCompletion([lambda _: False], feedback=feedback)
+    with pytest.raises(UserError, match="feedback") as caught:
+        await Agent(id="a", model=ScriptedModel([Turn(text="A draft", usage=usage)])).generate(
+            "go", is_task_complete=gate
+        )
+    error = caught.value
+    assert [message.text for message in error.messages] == ["go", "A draft"]
+    assert (len(error.steps), len(error.attempts), error.usage.total_tokens) == (1, 1, 5)

@@ -123,6 +123,17 @@ async def test_agents_are_looked_through_once_however_many_ways_lead_to_them() -
     assert model.checks == 1
 
 
+def test_what_is_missing_for_an_agent_further_down_is_told_with_its_name_before_anything_is_sent() -> None:
+    class Keyless(ScriptedModel):
+        def check(self) -> None:
+            msg = "no API key"
+            raise UserError(msg)
+
+    boss = supervisor("hi", scripted("middle", agents={"low": Agent(id="low", model=Keyless([]))}))
+    with pytest.raises(UserError, match="agent 'low': no API key"):
+        boss.stream("go")
+
+
 async def test_an_unknown_agent_is_answered_with_the_tools_that_exist() -> None:
     boss = supervisor(asking(("painter", "paint")), scripted("writer"), tools=[lookup])
     [(is_error, text)] = told(await boss.generate("go"))

@@ -6,8 +6,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
+import openai
 import pytest
-from support.http_server import HTTPServer, Reply
+from support.http_server import HTTPServer, Reply, sse
 from support.streams import read_reply, text_of
 
 from mastra_py.events import ModelEvent, ModelFinished, ReasoningDelta, ToolCall
@@ -83,6 +85,25 @@ async def test_a_web_page_over_http_is_an_error_of_each_api() -> None:
             assert (events, error is not None and error.retryable) == ([], False)
 
 
+def test_the_framing_of_aws_is_named_as_what_is_not_read() -> None:
+    failure = read(b"\0\0\1\5\0\0\0K\x12", b"\xf3", wire="messages").failure
+    assert failure is not None
+    assert (failure.retryable, "AWS" in failure.message) == (False, True)
+
+
+async def test_a_body_that_a_hook_of_the_users_client_has_read_is_read_all_the_same() -> None:
+    async def log(response: httpx2.Response) -> None:
+        await response.aread()
+
+    async with HTTPServer(sse(chunk(content="Hel"), chunk("stop", content="lo."), DONE)) as server:
+        http_client = httpx2.AsyncClient(event_hooks={"response": [log]})
+        async with openai.AsyncOpenAI(api_key="k", base_url=server.base_url, http_client=http_client) as client:
+            for model in (OpenAIChatModel("m", client=client), OpenAIChatModel("n", client=client)):
+                events, error = await read_reply(model, ASKED)
+                assert (text_of(events), error) == ("Hello.", None)
+    assert server.connections == 1
+
+
 def test_empty_lines_that_keep_a_connection_alive_are_no_beginning() -> None:
     reader = read(*[b"\n"] * 5_000, chunk("stop", content="Hello."), DONE)
     assert (text_of(list(reader.events)), reader.finished) == ("Hello.", True)
@@ -104,6 +125,13 @@ def test_an_error_is_one_in_every_shape_and_no_empty_reply(wire: str, said: dict
     reader = read(event(said), DONE, wire=wire)
     assert reader.failure is not None
     assert (reader.failure.message, reader.failure.kind) == ("boom", "server")
+
+
+@pytest.mark.parametrize("wire", DECODERS)
+def test_an_error_event_in_plain_words_is_told(wire: str) -> None:
+    failure = read(b"event: error\ndata: rate limit exceeded\n\n", wire=wire).failure
+    assert failure is not None
+    assert (failure.kind, failure.message) == ("rate_limit", "rate limit exceeded")
 
 
 def test_an_error_beside_the_finish_reason_says_what_went_wrong() -> None:

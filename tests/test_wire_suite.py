@@ -272,6 +272,7 @@ BODY: Facts = {
     ],
     "$defs": {"x-y": [[1, 2], [3]]},
     "nothing": None,
+    "args": '{"a": 1}',
 }
 
 
@@ -320,6 +321,10 @@ def test_messages_are_the_input_of_a_server_that_calls_them_so() -> None:
         ("no.thing", "exists", False, True),
         ("messages[?role=tool]", "exists", None, False),
         ("model", "json", None, False),
+        ("model", "json", True, False),
+        ("args", "json", True, True),
+        ("args", "json", {"a": 1}, True),
+        ("args", "json", {"a": 2}, False),
         ("model", "matches", "^m$", True),
         ("model", "matches", "x", False),
         ("messages[0]", "matches", '"role": "user"', True),
@@ -338,6 +343,9 @@ def test_messages_are_the_input_of_a_server_that_calls_them_so() -> None:
         ("messages[*].role", "distinct", None, False),
         ("messages[*].content[*].type", "distinct", None, False),
         ("messages[?role=assistant]", "distinct", None, True),
+        ("messages[?role=assistant]", "distinct", False, False),
+        ("messages[*].role", "distinct", False, True),
+        ("messages[*].content[?type=call].id", "all_truthy", False, False),
         ("messages[*].role", "has_run", ["assistant", "user"], True),
         ("messages[*].role", "has_run", ["user", "user"], False),
         ("messages[*].content[?type=call].id", "same_as", "@user[-1].content[*].of", True),

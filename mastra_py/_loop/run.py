@@ -36,7 +36,7 @@ from mastra_py._loop.stop import any_holds
 from mastra_py._loop.structured import read_or_ask_again
 from mastra_py._loop.tools import run_tools
 from mastra_py._reply_json import Unusable
-from mastra_py.errors import BudgetError, OutputValidationError, RunError, ScorerError, TripWire, UserError
+from mastra_py.errors import BudgetError, MastraError, OutputValidationError, ScorerError, TripWire, UserError
 from mastra_py.events import (
     BudgetExceeded,
     OutputSuperseded,
@@ -74,7 +74,7 @@ async def run_loop(run: RunState, out: Out) -> None:
         run.stop_reason = "tripwire"
         run.settle()
         await out.emit(Tripped(error=trip, step=run.step))
-    except RunError as error:
+    except MastraError as error:
         run.settle()
         error.messages, error.steps = run.history(), tuple(run.steps)
         error.attempts, error.usage = tuple(run.attempts), run.ledger.total()

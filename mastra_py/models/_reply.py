@@ -21,8 +21,8 @@ MAX_PLAIN_BYTES = 1024 * 1024
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _MOST_BLANK = 1024  # bytes; a server may keep its connection alive with empty lines
-_PLAIN = (b"{", b"[", b"<")
-"""What no line of an event stream begins with: JSON, or a web page. The content type is not reliable."""
+_PLAIN = (b"{", b"[", b"<", b"\0")
+"""What no event stream begins with: JSON, a web page, AWS's own framing. The content type is not reliable."""
 
 
 class Decoder(Protocol):
@@ -108,6 +108,8 @@ class ReplyReader:
                 try:
                     chunk: object = read_json(data)
                 except ValueError as exc:
+                    if name == "error":  # in words only
+                        raise model_error(body=data.decode("utf-8", "replace")) from exc
                     raise _NoChunkError(str(exc)) from exc
                 if type(chunk) is dict:
                     events.extend(decoder.decode(cast("dict[str, Any]", chunk), name))
@@ -155,6 +157,11 @@ def _plain_error(data: bytes, headers: Mapping[str, str]) -> ModelError:
     """Return what a server means that answers 200 with a body that is no event stream: most of them an error."""
     if len(data) > MAX_PLAIN_BYTES:
         msg = f"the provider answered with more than {MAX_PLAIN_BYTES} bytes that are no event stream"
+        return StreamError(msg, retryable=False)
+    if data[:1] == b"\0":
+        msg = (
+            "the provider answered in binary, as AWS does, which is not read; ask an API that sends server-sent events"
+        )
         return StreamError(msg, retryable=False)
     if data.lstrip(_BLANK)[:1] == b"<":
         msg = "the provider answered with a web page instead of an event stream; is the base URL right, with its path?"

@@ -102,7 +102,7 @@ class ResponsesDecoder:
             part: dict[str, Any] = chunk["part"]
             if (place := _PARTS.get(part.get("type", ""))) is not None:
                 return self._read_part(chunk, place, text_of(part))
-        elif is_error(chunk):
+        elif not kind.startswith("response.") and is_error(chunk):
             raise _error(chunk, response)
         return []
 

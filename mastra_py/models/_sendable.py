@@ -36,17 +36,28 @@ def is_clean(value: object) -> bool:
 def _is_clean(value: object) -> bool:
     kind = type(value)
     if kind is str:
-        return clean_text(cast("str", value)) == value
+        return _is_clean_text(cast("str", value))
     if value is None or kind is int or kind is bool:
         return True
     if kind is dict:
         for key, item in cast("dict[object, object]", value).items():
-            if type(key) is not str or clean_text(key) != key or not _is_clean(item):
+            if type(key) is not str or not _is_clean_text(key):
+                return False
+            if type(item) is str:  # a call less for what most values are
+                if not _is_clean_text(item):
+                    return False
+            elif not _is_clean(item):
                 return False
         return True
     if kind is list:
         return all(map(_is_clean, cast("list[object]", value)))
     return kind is float and math.isfinite(cast("float", value))
+
+
+def _is_clean_text(text: str) -> bool:
+    if text.isascii():  # nearly all of them
+        return "\0" not in text
+    return clean_text(text) == text
 
 
 def cleaned(value: Any, owner: str) -> Any:

@@ -6,7 +6,7 @@ is the matter of a :class:`Decoder`, which does no I/O.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -114,7 +114,7 @@ class WireStream:
         patience = Patience(settings)
         self._patience = None if patience.is_endless else patience  # a scope a piece costs as much as reading it
         self._response: Any = None
-        self._chunks: AsyncIterator[bytes]
+        self._chunks: AsyncGenerator[bytes]
         self._raised = False
 
     async def __aenter__(self) -> Self:
@@ -123,8 +123,9 @@ class WireStream:
         except self._failures.opening as exc:
             raise self._failures.opening_error(exc) from exc
         self._response = response
-        # Decoding a body that is not compressed would only copy it.
-        self._chunks = response.aiter_bytes() if "content-encoding" in response.headers else response.aiter_raw()
+        # Decoding a body that is not compressed would only copy it. One that a hook of the user's has read is there.
+        as_it_is = not (response.is_stream_consumed or "content-encoding" in response.headers)
+        self._chunks = response.aiter_raw() if as_it_is else response.aiter_bytes()
         self._reader.headers = response.headers
         return self
 
@@ -132,6 +133,7 @@ class WireStream:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._response.is_closed:
+            await self._chunks.aclose()  # which has come to its end, unless the body had been read before
             return
         reader = self._reader
         whole = reader.finished and reader.failure is None

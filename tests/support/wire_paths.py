@@ -221,7 +221,8 @@ def _json(case: _Case) -> bool:
         values = [json.loads(item) for item in case.items]
     except (TypeError, ValueError):
         return False
-    return bool(values) and ("value" not in case.claim or all(same(value, case.value) for value in values))
+    says_so = "value" not in case.claim or case.value is True
+    return bool(values) and (says_so or all(same(value, case.value) for value in values))
 
 
 def _matches(case: _Case) -> bool:
@@ -254,11 +255,12 @@ def _each_matches(case: _Case) -> bool:
 
 def _distinct(case: _Case) -> bool:
     items = case.items
-    return bool(items) and not any(same(one, other) for n, one in enumerate(items) for other in items[:n])
+    distinct = not any(same(one, other) for n, one in enumerate(items) for other in items[:n])
+    return bool(items) and distinct is (case.value is not False)
 
 
 def _all_truthy(case: _Case) -> bool:
-    return bool(case.items) and all(case.items)
+    return bool(case.items) and all(case.items) is (case.value is not False)
 
 
 def _has_run(case: _Case) -> bool:
