@@ -101,14 +101,14 @@ def test_data_given_as_bytes_becomes_base64() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "complaint"),
+    ("kind", "args", "complaint"),
     [
-        (lambda: Message("user", [3]), "a message's parts are texts and parts such as TextPart"),
-        (lambda: TextPart(3), "TextPart text must be a str, got 3"),
-        (lambda: ImagePart(url=3), "ImagePart url must be a text, got 3"),
-        (lambda: ToolCallPart("1", "f", "{}"), "ToolCallPart args must be a dict, got '{}'"),
+        (Message, ("user", [3]), "a message's parts are texts and parts such as TextPart"),
+        (TextPart, (3,), "TextPart text must be a str, got 3"),
+        (ImagePart, (3,), "ImagePart url must be a text, got 3"),
+        (ToolCallPart, ("1", "f", "{}"), "ToolCallPart args must be a dict, got '{}'"),
     ],
 )
-def test_a_part_of_a_wrong_type_is_refused_where_it_is_made(make: Any, complaint: str) -> None:
+def test_a_part_of_a_wrong_type_is_refused_where_it_is_made(kind: Any, args: tuple[Any, ...], complaint: str) -> None:
     with pytest.raises(UserError, match=re.escape(complaint)):
-        make()
+        kind(*args)
