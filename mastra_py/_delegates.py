@@ -36,7 +36,7 @@ from mastra_py.errors import (
     UserError,
 )
 from mastra_py.events import RunFailed
-from mastra_py.messages import FeedbackPart, FilePart, ImagePart, Message, TextPart
+from mastra_py.messages import FeedbackPart, FilePart, ImagePart, Message, MessageLike, TextPart, load_messages
 from mastra_py.models._wire_names import wire_name
 from mastra_py.options import DEFAULT_MAX_STEPS, AgentConfig, build_spec
 from mastra_py.results import AgentResult
@@ -230,14 +230,21 @@ class _Run:
             raise self._refusal(text, "rejected") from exc
 
     def _rules_below(self) -> Delegation:
-        """Return how the sub-agent delegates: by its own rules, else by these; never deeper than these allow.
+        """Return how the sub-agent delegates: by its own rules, where it has none by these, never deeper than these.
 
         Depths are counted from the run that nobody delegated; a sub-agent's own limit is counted from it.
         """
+        rules = self._rules
         own: Delegation | None = self._delegate.config.option("delegation")
         if own is None:
-            return dataclasses.replace(self._rules, output={}, max_steps=None)
-        return dataclasses.replace(own, max_depth=min(self._context.depth + own.max_depth, self._rules.max_depth))
+            return dataclasses.replace(rules, output={}, max_steps=None)
+        return dataclasses.replace(
+            own,
+            max_depth=min(self._context.depth + own.max_depth, rules.max_depth),
+            message_filter=own.message_filter or rules.message_filter,
+            on_start=own.on_start or rules.on_start,
+            on_complete=own.on_complete or rules.on_complete,
+        )
 
     async def _completed(self, outcome: DelegationOutcome) -> Replace | None:
         if self._rules.on_complete is None:
@@ -274,6 +281,8 @@ class _Run:
 
     def _unfinished(self, result: AgentResult[Any]) -> DelegationError:
         text = f"did not finish: {result.stop_reason}"
+        if result.limit is not None:
+            text = f"{text} ({result.limit})"
         if result.text.strip():
             text = f"{text}. Its last words, which do not stand:\n{result.text}"
         return self._refusal(text, "unfinished", detail=result.stop_reason, result=result)
@@ -308,11 +317,13 @@ def _readable(messages: object, whose: str) -> list[Message]:
     if isinstance(messages, str) or not isinstance(messages, Iterable):
         msg = f"message_filter of {whose} must return messages, got {messages!r}"
         raise UserError(msg)
+    try:
+        loaded = load_messages(cast("Iterable[MessageLike]", messages))
+    except UserError as exc:
+        msg = f"message_filter of {whose}: {exc}"
+        raise UserError(msg) from exc
     passed: list[Message] = []
-    for message in cast("Iterable[object]", messages):
-        if not isinstance(message, Message):
-            msg = f"message_filter of {whose} must return messages, and there is a {type(message).__name__} among them"
-            raise UserError(msg)
+    for message in loaded:
         parts = [part for part in message.parts if isinstance(part, _PASSED_ON)]
         if parts and message.role in {"user", "assistant"}:
             passed.append(Message(message.role, parts))

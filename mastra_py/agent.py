@@ -104,12 +104,16 @@ class Agent:
     def _read_agents(agents: Mapping[str, Agent], where: str) -> list[Delegate]:
         """Return the sub-agents as what can be delegated to."""
         given: Any = agents
-        if not isinstance(given, Mapping) or not all(
-            isinstance(key, str) and key.strip() and isinstance(agent, Agent)
-            for key, agent in cast("Any", given).items()
-        ):
-            msg = f"{where}: agents must be a dict of agents by a key that is not blank, got {agents!r}"
+        if not isinstance(given, Mapping):
+            msg = f"{where}: agents must be a dict of agents by a key, got {agents!r}"
             raise UserError(msg)
+        for key, agent in cast("Mapping[object, object]", given).items():
+            if not isinstance(key, str) or not key.strip():
+                msg = f"{where}: agents: a key must be a text that is not blank, got {key!r}"
+                raise UserError(msg)
+            if not isinstance(agent, Agent):
+                msg = f"{where}: agents[{key!r}] must be an Agent, got {agent!r}"
+                raise UserError(msg)
         return [
             Delegate(key, agent._config, agent.description.strip() or f"Delegate a task to {agent.name}.")  # noqa: SLF001 -- its own kind
             for key, agent in agents.items()

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from mastra_py._output import output_type
 from mastra_py.errors import ToolError, UserError
-from mastra_py.messages import Message
+from mastra_py.messages import Message, MessageLike
 from mastra_py.results import AgentResult
 
 MAX_DEPTH = 5
@@ -140,7 +140,7 @@ class DelegationOutcome:
     error: DelegationError | None = None
 
 
-MessageFilter: TypeAlias = Callable[[DelegationContext], Iterable[Message] | Awaitable[Iterable[Message]]]
+MessageFilter: TypeAlias = Callable[[DelegationContext], Iterable[MessageLike] | Awaitable[Iterable[MessageLike]]]
 OnStart: TypeAlias = Callable[[DelegationContext], Proceed | Reject | Awaitable[Proceed | Reject | None] | None]
 OnComplete: TypeAlias = Callable[[DelegationOutcome], Replace | Stop | Awaitable[Replace | Stop | None] | None]
 

@@ -20,6 +20,9 @@ ModelKey: TypeAlias = tuple[str, str]
 
 _PER = 1_000_000
 
+_IN_PROCESS = "local"
+"""Provider of models in this process: nobody is paid for them."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
@@ -60,10 +63,12 @@ class Cost:
     Attributes:
         usd: USD for the models whose price is known.
         unknown: the models, as ``"provider/model"``, whose price is not: what they cost comes on top.
+        uncounted: requests that reported no tokens, as those that failed or were cut off: so does what they cost.
     """
 
     usd: float
     unknown: tuple[str, ...] = ()
+    uncounted: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,7 +102,8 @@ class RunUsage(Usage):
             usd += sum(known)
             if len(known) < len(costs):
                 unknown.append("/".join(model))
-        return Cost(usd=usd, unknown=tuple(unknown))
+        counted = sum(len(usages) for usages in self.calls.values())
+        return Cost(usd=usd, unknown=tuple(unknown), uncounted=self.requests - counted)
 
 
 def check_prices(prices: object, where: str) -> None:
@@ -123,6 +129,8 @@ def call_price(model: ModelKey, usage: Usage, prices: Mapping[str, Price]) -> fl
     price = prices.get("/".join(model))
     if price is not None:
         return price.of(usage)
+    if model[0] == _IN_PROCESS:
+        return 0.0
     library = _library()
     if library is None:
         return None

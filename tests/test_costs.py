@@ -48,9 +48,15 @@ async def test_a_model_without_a_price_is_unknown_and_never_free() -> None:
     assert (some.usd, some.unknown) == (pytest.approx(2), ("test/boss",))
 
 
-async def test_a_run_that_reports_nothing_costs_nothing() -> None:
+async def test_what_a_request_costs_that_reports_nothing_is_not_known_to_be_nothing() -> None:
     result = await scripted("boss", Turn(text="x", usage=Usage())).generate("go")
-    assert result.usage.cost() == Cost(usd=0.0)
+    assert result.usage.cost() == Cost(usd=0.0, uncounted=1)
+
+
+def test_a_model_in_this_process_costs_nothing() -> None:
+    spent = Usage(input_tokens=1000, output_tokens=1000)
+    usage = RunUsage(by={}, requests=1, calls={("local", "smollm2"): [spent]})
+    assert usage.cost() == Cost(usd=0.0)
 
 
 async def test_prices_that_the_library_knows_need_not_be_given() -> None:

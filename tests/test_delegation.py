@@ -345,3 +345,27 @@ def test_a_rejection_needs_a_reason(reason: Any) -> None:
 def test_what_is_no_delegation_is_refused_by_the_call() -> None:
     with pytest.raises(UserError, match="delegation"):
         scripted("boss").stream("go", delegation={"max_depth": 1})  # type: ignore[arg-type]
+
+
+async def test_a_check_before_delegations_holds_below_an_agent_with_rules_of_its_own_too() -> None:
+    low = scripted("low", "never")
+    rules = {"delegation": Delegation(max_steps=2)}
+    middle = scripted("middle", asking(("low", "p")), "I may not", agents={"low": low}, defaults=rules)
+    asked: list[str] = []
+
+    def check(ctx: DelegationContext) -> Reject | None:
+        asked.append(ctx.agent_id)
+        return Reject("no") if ctx.agent_id == "low" else None
+
+    boss = supervisor(asking(("middle", "p")), middle)
+    result = await boss.generate("go", delegation=Delegation(on_start=check))
+    assert asked == ["middle", "low"]
+    assert told(result) == [(False, "I may not")]
+
+
+async def test_a_filter_may_return_messages_as_dicts() -> None:
+    child = scripted("child", "x")
+    boss = supervisor(asking(("child", "p")), child)
+    rules = Delegation(message_filter=lambda _: [{"role": "user", "content": "Before"}])
+    await boss.generate("go", delegation=rules)
+    assert [m.text for m in model_of(child).requests[0].messages] == ["Before", "p"]

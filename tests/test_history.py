@@ -220,6 +220,15 @@ def test_ids_occur_once_and_results_follow_their_own_call(given_: list[Message],
     assert repair(*given_) == wanted
 
 
+def test_thinking_before_a_call_that_goes_by_another_id_has_led_to_nothing() -> None:
+    first, thought = (ReasoningPart(t, "openai", {"item": t, "led_to": {"call_id": "a"}}) for t in ("Hm", "So"))
+    turn = [bot(first, text("x"), thought, call("a")), tool(gave("a"))]
+    once, _, again, _ = repair(user("Go"), *turn, *turn)[1:]
+    assert once is turn[0]
+    assert again.parts[0] is first
+    assert again.parts[2] == ReasoningPart("So", "openai", {"item": "So"})
+
+
 def test_an_id_does_not_depend_on_what_comes_later() -> None:
     turns = [HI, bot(call("c")), tool(gave("c")), bot(call("c")), tool(gave("c")), bot(call("")), tool(gave(""))]
     later = [bot(call("c_2")), tool(gave("c_2")), bot(call("call_3")), tool(gave("call_3")), bot(call("c"))]

@@ -314,7 +314,7 @@ async def test_an_error_of_cleanup_at_the_end_of_a_sub_agents_time_is_told_to_no
     child = Agent(id="bad", model=FunctionModel(Stubborn().wait), defaults={"budget": Budget(deadline=0.01)})
     with anyio.fail_after(5):
         result = await supervisor(asking(("bad", "p")), child).generate("go")
-    assert (told(result), result.text) == ([(True, "agent 'bad' did not finish: budget")], "done")
+    assert (told(result), result.text) == ([(True, "agent 'bad' did not finish: budget (deadline)")], "done")
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
