@@ -412,7 +412,7 @@ async def test_a_failed_reply_that_reported_its_usage_says_so_before_the_error()
         (422, {"error": {"message": "no"}}, "request", "no"),
         (429, {"error": {"message": "slow", "type": "tokens", "code": None}}, "rate_limit", "slow"),
         (429, {"error": {"message": "empty", "type": "insufficient_quota", "code": None}}, "quota", "empty"),
-        (500, "<html>Oops</html>", "server", "<html>Oops</html>"),
+        (500, "<html><style>a {}</style>\n<p>Oops,\n<b>sorry</b></html>", "server", "Oops, sorry"),
         (503, {"error": {"message": "later", "type": "overloaded_error"}}, "overloaded", "later"),
         (529, None, "overloaded", "status 529"),
     ],
@@ -558,3 +558,23 @@ async def test_key_and_url_come_from_the_environment(monkeypatch: pytest.MonkeyP
 def test_misuse_is_named(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         OpenAIChatModel(**{"name": "m1", **options})
+
+
+async def test_a_server_that_cannot_be_reached_is_named() -> None:
+    async with HTTPServer(Reply()) as server:
+        url = server.base_url
+    _, error = await read(OpenAIChatModel("m1", base_url=url))
+    assert error is not None
+    assert f"({url}/chat/completions)" in str(error)
+
+
+@pytest.mark.parametrize(("name", "value"), [("base_url", 3), ("api_key", 3), ("base_url", "http://x y/v1")])
+def test_where_requests_go_is_checked_when_the_model_is_made(name: str, value: Any) -> None:
+    with pytest.raises(UserError, match=f"{name} must be"):
+        OpenAIChatModel("m1", **{name: value})
+
+
+def test_a_url_from_the_environment_is_checked_before_anything_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:8000")
+    with pytest.raises(UserError, match="the environment variable OPENAI_BASE_URL must be an http or https URL"):
+        OpenAIChatModel("m1").check()

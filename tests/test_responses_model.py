@@ -320,16 +320,24 @@ NO_REASONING = "Reasoning input items can only be provided to a reasoning or com
 
 
 @pytest.mark.parametrize(
-    "message", [NO_ENCRYPTED, NO_REASONING, "Unknown parameter: 'include'.", "include: Extra inputs are not permitted"]
+    ("message", "lacks"),
+    [
+        (NO_REASONING, "thinking"),
+        *[
+            (words, "encrypted_thinking")
+            for words in (NO_ENCRYPTED, "Unknown parameter: 'include'.", "include: Extra inputs are not permitted")
+        ],
+    ],
 )
-async def test_that_a_model_does_not_reason_is_learned(message: str) -> None:
+async def test_that_a_model_does_not_reason_or_not_encrypt_is_learned(message: str, lacks: str) -> None:
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error", "param": "include"}}).encode()
     refusal = Reply(body, status=400, headers={"content-type": "application/json"})
     async with HTTPServer(refusal, sse(*GOOD)) as server:
         model = at(server)
         _, error = await read_reply(model, HELLO)
         assert error is not None
-        assert (error.learned, model.profile.thinking) == ("thinking", None)
+        assert error.learned == lacks
+        assert not getattr(model.profile, lacks)
         assert (await read_reply(model, HELLO))[1] is None
     assert ["include" in sent.json for sent in server.requests] == [True, False]
 
@@ -397,3 +405,11 @@ def test_a_profile_given_counts_instead_of_the_name() -> None:
 def test_a_model_without_a_name_is_refused(name: Any) -> None:
     with pytest.raises(UserError, match=r"needs a name, e\.g\. OpenAIResponsesModel\('gpt-5-mini'\)"):
         OpenAIResponsesModel(name)
+
+
+async def test_a_server_without_this_api_is_told_by_where_it_was_looked_for() -> None:
+    async with HTTPServer(Reply(b'{"detail": "Not Found"}', status=404)) as server:
+        _, error = await read_reply(at(server), HELLO)
+    assert error is not None
+    assert f"{server.base_url}/responses" in str(error)
+    assert "openai-chat/" in str(error)

@@ -78,6 +78,10 @@ def _read(body: object, level: int) -> dict[str, str | None]:
     return said
 
 
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
+_LONGEST_PAGE = 300
+
+
 def _read_text(text: str, level: int) -> dict[str, str | None]:
     if text.lstrip()[:1] in ("{", "[") and level < _DEEPEST:
         try:
@@ -86,6 +90,8 @@ def _read_text(text: str, level: int) -> dict[str, str | None]:
             inner = {}
         if inner.get("message"):
             return inner
+    if text.lstrip()[:1] == "<":  # a page for people, from what stands before the provider
+        text = " ".join(_TAGS.sub(" ", text).split())[:_LONGEST_PAGE]
     return {"message": text or None}
 
 

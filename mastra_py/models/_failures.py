@@ -11,7 +11,7 @@ from mastra_py.errors import ModelConnectionError, ModelError, ModelTimeoutError
 from mastra_py.models._clients import MAX_ERROR_BYTES, http_library
 from mastra_py.models._errors import model_error, request_id_of
 from mastra_py.models._json import read_json
-from mastra_py.models._redact import Redactor, chain_of, clean_exception, secrets_in, secrets_of
+from mastra_py.models._redact import Redactor, chain_of, clean_exception, redact_url, secrets_in, secrets_of
 from mastra_py.models.settings import ModelSettings
 
 _LONGEST_MESSAGE = 2_000  # characters; a whole web page is no message
@@ -61,7 +61,7 @@ class Failures:
         for found in (exc, cause):  # one SDK wraps whatever a hook of the user's client raises, the other does not
             if isinstance(found, (self._sdk.APIStatusError, self._http.HTTPStatusError)):
                 return self.completed(self._status_error(cast("Any", found).response), None, exc)
-        detail = str(cause) or type(cause).__name__
+        detail = f"{str(cause) or type(cause).__name__}{_where(exc)}"
         if isinstance(exc, TimeLimitError):
             return self.completed(ModelTimeoutError(detail), None, exc)
         if self.is_timeout(exc):
@@ -107,6 +107,12 @@ class Failures:
                 f"{error.message[:_LONGEST_MESSAGE]} (cut off: the body is larger than {MAX_ERROR_BYTES} bytes)"
             )
         return error
+
+
+def _where(exc: Exception) -> str:
+    """Return which server a request went to, as far as ``exc`` knows, without what may be a secret."""
+    request = getattr(exc, "_request", None) or getattr(exc, "request", None)
+    return f" ({redact_url(str(request.url))})" if request is not None else ""
 
 
 def _clean(error: ModelError, redactor: Redactor) -> None:

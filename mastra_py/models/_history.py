@@ -204,7 +204,10 @@ class _Repair:
 
     def _add_call(self, part: ToolCallPart, message: Message) -> None:
         turn = self._turn("assistant", message)
-        call = _Call(self._own_id(clean_text(part.tool_call_id)), part.tool_name, len(self._turns) - 1)
+        call_id = clean_text(part.tool_call_id)
+        call = _Call(self._own_id(call_id), part.tool_name, len(self._turns) - 1)
+        if call.id != call_id:
+            _let_go(turn.parts)
         turn.parts.append(_cleaned_call(part, call.id))
         turn.calls.append(call)
         self._waiting.setdefault(part.tool_call_id, []).append(call)
@@ -237,6 +240,20 @@ class _Repair:
         turn.results_from = turn.results_from or message
         if says_nothing:
             self._interrupted.setdefault(part.tool_call_id, []).append(call)
+
+
+def _let_go(parts: list[Part]) -> None:
+    """Take note that what the thinking at the end of ``parts`` led to goes by another id: it is a turn's second copy.
+
+    Who wants thinking back with the very item that it led to refuses it before another one.
+    """
+    for index in range(len(parts) - 1, -1, -1):
+        part = parts[index]
+        if type(part) is not ReasoningPart:
+            return
+        if part.metadata and "led_to" in part.metadata:
+            kept = {name: value for name, value in part.metadata.items() if name != "led_to"}
+            parts[index] = dataclasses.replace(part, metadata=kept)
 
 
 def _asked(calls: list[_Call], name: str) -> _Call:

@@ -170,12 +170,12 @@ def _prefill(text: str, _error: ModelError, profile: ModelProfile, _body: Mappin
 
 
 def _encrypted(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
-    """A model that does not reason has no reasoning to encrypt."""
+    """A server may not know how to encrypt; a model that does not reason has no reasoning."""
     if profile.thinking is None or "include" not in body or not _ENCRYPTED.search(text):
         return None
-    if not _REFUSED.search(text) and "can only" not in text:
-        return None
-    return Lesson("thinking", None)
+    if "can only" in text:
+        return Lesson("thinking", None)
+    return Lesson("encrypted_thinking") if profile.encrypted_thinking and _REFUSED.search(text) else None
 
 
 def _turns(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:

@@ -62,6 +62,10 @@ class ProviderAPI:
         if client is not None and not inspect.iscoroutinefunction(getattr(client, "post", None)):
             msg = f"client must be an {facts.client_type}, got {type(client).__name__}"
             raise UserError(msg)
+        for name, given in (("base_url", base_url), ("api_key", api_key)):
+            if given is not None and not isinstance(given, str):  # pyright: ignore[reportUnnecessaryIsInstance] -- users err
+                msg = f"{name} must be a text, got {type(given).__name__}"
+                raise UserError(msg)
         if base_url is not None:
             _check_url(base_url, facts.official_url)
         self._facts = facts
@@ -88,6 +92,9 @@ class ProviderAPI:
         """
         if self._client is not None:
             return
+        named = os.environ.get(self._facts.url_variable)
+        if self._base_url is None and named:
+            _check_url(named, self._facts.official_url, f"the environment variable {self._facts.url_variable}")
         key = self._key()
         variable = self._facts.key_variable
         if not key:
@@ -162,16 +169,17 @@ def _timeout(client: SDKClient, settings: ModelSettings) -> Any:
     return http.Timeout(None, connect=usual.connect, read=read)
 
 
-def _check_url(base_url: str, example: str) -> None:
+def _check_url(base_url: str, example: str, name: str = "base_url") -> None:
     try:
         url = urlsplit(base_url)
         sound = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
+        sound = sound and not any(character.isspace() for character in base_url)
         bare = not url.query and not url.fragment
     except ValueError:
         sound = bare = False
     if not sound:
-        msg = f"base_url must be an http or https URL such as {example!r}, got {redact_url(base_url)!r}"
+        msg = f"{name} must be an http or https URL such as {example!r}, got {redact_url(base_url)!r}"
         raise UserError(msg)
     if not bare:
-        msg = f"base_url {redact_url(base_url)!r} must end with its path; give a client with default_query instead"
+        msg = f"{name} {redact_url(base_url)!r} must end with its path; give a client with default_query instead"
         raise UserError(msg)

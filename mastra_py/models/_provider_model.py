@@ -50,6 +50,7 @@ class Wire:
         settings: the settings that it has a place for.
         lacking: returns settings that a model of that profile does not take beside the others.
         refused: settings without a place that cannot be left out in silence, each with the way out.
+        elsewhere: what to try where a server does not have it.
         sdk: returns the SDK, and imports it on first use.
         encode: writes a request.
         decoder: returns what reads a reply of a server.
@@ -62,6 +63,7 @@ class Wire:
     settings: frozenset[str]
     lacking: Callable[[ModelSettings, ModelProfile], frozenset[str]] = lambda _settings, _profile: frozenset()
     refused: Mapping[str, str] = field(default_factory=dict[str, str])
+    elsewhere: str = ""
     sdk: Callable[[], Any]
     encode: Encode
     decoder: Callable[[ReplyReducer, str], Decoder]
@@ -195,6 +197,8 @@ class ProviderModel:
 
         ``forced``: the form of the reply is wanted natively in any case, so that lacking it is the error it is.
         """
+        if error.status == 404 and error.code is None and not self._api.is_official:  # there may be no such place
+            error.message = f"{error.message} ({self._api.base_url}{self._wire.path}{self._wire.elsewhere})"
         lesson = lesson_of(error, profile, body)
         if lesson is None or (forced and lesson.lacks in _FORM):
             return

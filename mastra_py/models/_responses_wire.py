@@ -54,7 +54,9 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
     body: dict[str, Any] = {"model": model, "input": items, "stream": True}
     if request.system:
         body["instructions"] = request.system
-    if reasons:  # whether the reply is kept or not: see _responses_items. Models that do not reason refuse it.
+    if (
+        reasons and profile.encrypted_thinking
+    ):  # whether the reply is kept or not: see _responses_items. Models that do not reason refuse it.
         body["include"] = [_ENCRYPTED]
     if request.tools:
         body["tools"] = [_tool(tool, strict=profile.strict) for tool in request.tools]

@@ -19,7 +19,7 @@ from mastra_py.models._failures import Failures, TimeLimitError
 from mastra_py.models._reply import Decoder, ReplyReader
 from mastra_py.models.settings import ModelSettings
 
-DRAIN_SECONDS = 1.0
+DRAIN_SECONDS = 0.5
 """How long a server may take to end the body of a reply that is whole; after that its connection is closed."""
 
 T = TypeVar("T")

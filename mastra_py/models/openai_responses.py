@@ -15,6 +15,7 @@ RESPONSES = Wire(
     example="gpt-5-mini",
     settings=SETTINGS,
     refused=REFUSED,
+    elsewhere="; a server without the Responses API may have chat completions: OpenAIChatModel, 'openai-chat/...'",
     sdk=openai_sdk,
     encode=encode,
     decoder=lambda reducer, server: ResponsesDecoder(reducer, server=server),

@@ -29,6 +29,7 @@ class ModelProfile:
             the user comes before them.
         user_after_tool: takes the user's words right after the result of a tool. Where it does not, a fixed line of the
             assistant comes between them.
+        encrypted_thinking: gives its thinking in an encrypted form, to be sent back, where it is asked for.
         replay_thinking: takes its own thinking back in later requests.
         system_anywhere: takes system messages in the midst of a conversation. Where it does not, they come first.
         stream_usage: takes the option that asks for the usage of a streamed reply.
@@ -48,6 +49,7 @@ class ModelProfile:
     prefill: bool = False
     assistant_first: bool = False
     user_after_tool: bool = True
+    encrypted_thinking: bool = True
     replay_thinking: bool = True
     system_anywhere: bool = False
     stream_usage: bool = True
