@@ -144,6 +144,16 @@ def test_what_a_model_lacks_is_read_from_what_its_provider_refuses(
     assert lesson_of(refusal(message), lesson.applied(ALL), {}) is None  # without it there is nothing to be refused
 
 
+def test_a_server_that_does_not_know_the_mark_of_strictness_is_sent_none() -> None:
+    plain = ModelProfile()
+    body = {"tools": [{"strict": False}]}
+    lesson = lesson_of(refusal("Unknown parameter: 'tools[0].strict'."), plain, body)
+    assert lesson is not None
+    assert lesson.lacks == "strict_field"
+    assert lesson_of(refusal("Unknown parameter: 'tools[0].strict'."), lesson.applied(plain), body) is None
+    assert lesson_of(refusal("Invalid schema for function 'f': missing type"), plain, body) is None
+
+
 def test_the_parameter_that_a_provider_names_counts_more_than_its_words() -> None:
     error = refusal("Unsupported parameter: not supported with temperature", param="top_p")
     lesson = lesson_of(error, ALL, {"top_p": 0.1, "temperature": 0.1})

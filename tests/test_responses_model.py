@@ -17,7 +17,7 @@ from support.streams import read_all, read_reply, text_of
 from support.wire_cases import case_name, check_reply, load_case, reply_of, wire_cases
 from support.wire_field import ANTHROPIC, CHAT, RESPONSES, Recorder, from_field, model_at, run_on
 
-from mastra_py import Agent, Message, dump_messages, load_messages
+from mastra_py import Agent, Message, Tool, dump_messages, load_messages
 from mastra_py.errors import StreamError, UserError
 from mastra_py.events import ModelFinished, TextDelta, ToolCall
 from mastra_py.messages import ReasoningPart, ToolCallPart, ToolResultPart, Usage
@@ -413,3 +413,17 @@ async def test_a_server_without_this_api_is_told_by_where_it_was_looked_for() ->
     assert error is not None
     assert f"{server.base_url}/responses" in str(error)
     assert "openai-chat/" in str(error)
+
+
+async def test_a_server_that_does_not_know_strict_schemas_at_all_gets_none() -> None:
+    error = {"message": "Unknown parameter: 'tools[0].strict'.", "param": "tools[0].strict"}
+    refusal = Reply(json.dumps({"error": error}).encode(), status=400)
+    tool = Tool(name="look", description="Look.", parameters={"type": "object", "properties": {}}, run=lambda: "")
+    request = ModelRequest(messages=[Message("user", "Hi")], tools=[tool])
+    async with HTTPServer(refusal, sse(*GOOD)) as server:
+        model = at(server)
+        _, refused = await read_reply(model, request)
+        assert refused is not None
+        assert refused.learned == "strict_field"
+        assert (await read_reply(model, request))[1] is None
+    assert ["strict" in sent.json["tools"][0] for sent in server.requests] == [True, False]

@@ -152,9 +152,11 @@ def _form(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[st
 
 
 def _strict(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
-    if profile.strict and _STRICT.search(text) and _REFUSED.search(text) and _has(body, "strict"):
+    if not (_STRICT.search(text) and _REFUSED.search(text) and _has(body, "strict")):
+        return None
+    if profile.strict:
         return Lesson("strict")
-    return None
+    return Lesson("strict_field") if profile.strict_field and re.search(r"\bstrict\b", text) else None
 
 
 def _system(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:

@@ -59,13 +59,13 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
     ):  # whether the reply is kept or not: see _responses_items. Models that do not reason refuse it.
         body["include"] = [_ENCRYPTED]
     if request.tools:
-        body["tools"] = [_tool(tool, strict=profile.strict) for tool in request.tools]
+        body["tools"] = [_tool(tool, profile) for tool in request.tools]
         if request.tool_choice != "auto":
             body["tool_choice"] = _tool_choice(request.tool_choice, request.tools)
         if settings.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = settings.parallel_tool_calls
     if request.output is not None:
-        form = _strict_or_not(request.output.schema, "schema", strict=profile.strict)
+        form = _strict_or_not(request.output.schema, "schema", profile)
         body["text"] = {"format": {"type": "json_schema", "name": request.output.name, **form}}
     if settings.reasoning_effort is not None:
         body["reasoning"] = {"effort": settings.reasoning_effort}
@@ -85,17 +85,18 @@ def _merged(body: dict[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
+def _tool(tool: Tool, profile: ModelProfile) -> dict[str, Any]:
     encoded: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description:
         encoded["description"] = tool.description
-    return encoded | _strict_or_not(tool.parameters, "parameters", strict=strict)
+    return encoded | _strict_or_not(tool.parameters, "parameters", profile)
 
 
-def _strict_or_not(schema: Mapping[str, Any], key: str, *, strict: bool) -> dict[str, Any]:
+def _strict_or_not(schema: Mapping[str, Any], key: str, profile: ModelProfile) -> dict[str, Any]:
     """Return a schema under ``key``, strictly where that can be said. Left out, ``strict`` would mean yes for tools."""
-    said = strict_schema(schema) if strict else None
-    return {key: dict(schema), "strict": False} if said is None else {key: said, "strict": True}
+    if profile.strict and (said := strict_schema(schema)) is not None:
+        return {key: said, "strict": True}
+    return {key: dict(schema), "strict": False} if profile.strict_field else {key: dict(schema)}
 
 
 def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:

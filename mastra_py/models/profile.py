@@ -23,6 +23,7 @@ class ModelProfile:
         native_output: takes a JSON Schema that its reply has to fit.
         output_with_tools: takes such a schema in a request that has tools, too.
         strict: takes schemas marked as strict, which the reply or the arguments are then sure to fit.
+        strict_field: knows the mark at all, also where it says no: the Responses API takes its absence for a yes.
         thinking: how its thinking is set: by an ``"effort"``, by a ``"budget"`` of tokens, or not at all.
         prefill: goes on with a last message of its own role. Where it does not, a fixed line of the user follows it.
         assistant_first: takes a conversation that begins with the assistant's words. Where it does not, a fixed line of
@@ -45,6 +46,7 @@ class ModelProfile:
     native_output: bool = True
     output_with_tools: bool = True
     strict: bool = False
+    strict_field: bool = True
     thinking: Literal["effort", "budget"] | None = "effort"
     prefill: bool = False
     assistant_first: bool = False
