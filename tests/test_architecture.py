@@ -75,6 +75,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "models._sse",
         "models._wire_names",
         "models._wire_stream",
+        "models._wire_values",
         "models.resolve",
         "processors.base",
         "_loop.stop",

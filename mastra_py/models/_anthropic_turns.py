@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -26,6 +25,7 @@ from mastra_py.messages import (
     ToolResultPart,
 )
 from mastra_py.models._wire_names import wire_id, wire_name
+from mastra_py.models._wire_values import json_text
 
 _Block: TypeAlias = dict[str, Any]
 
@@ -157,7 +157,7 @@ def _tool_results(message: Message, _server: str) -> list[_Block]:
 
 def _tool_result(part: ToolResultPart) -> _Block:
     block: _Block = {"type": "tool_result", "tool_use_id": wire_id(part.tool_call_id)}
-    content = part.result if isinstance(part.result, str) else _json(part.result)
+    content = part.result if isinstance(part.result, str) else json_text(part.result)
     if content.strip():
         block["content"] = content
     elif part.is_error:
@@ -173,7 +173,3 @@ _BLOCKS: Mapping[str, Callable[[Message, str], list[_Block]]] = {
     "assistant": _assistant,
     "tool": _tool_results,
 }
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mastra_py.errors import StreamError, UserError
+from mastra_py.errors import StreamError
 from mastra_py.events import FinishReason, ModelEvent
 from mastra_py.models._anthropic_schema import closed_schema
 from mastra_py.models._anthropic_settings import mark_for_cache, max_tokens, thinking
@@ -19,6 +19,7 @@ from mastra_py.models._error_body import is_error
 from mastra_py.models._errors import model_error
 from mastra_py.models._output_words import output_words
 from mastra_py.models._reducer import ReplyReducer
+from mastra_py.models._wire_values import chosen_tool
 from mastra_py.models.base import ModelRequest, ToolChoice
 from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
@@ -110,11 +111,7 @@ def _tool_choice(choice: ToolChoice, tools: Sequence[Tool], parallel: bool | Non
         return {"type": "auto", **one_at_a_time} if one_at_a_time else None
     if choice == "required":
         return {"type": "any", **one_at_a_time}
-    names = [tool.name for tool in tools]
-    if choice not in names:
-        msg = f"tool_choice {choice!r} is no tool of this request; there are: {', '.join(names)}"
-        raise UserError(msg)
-    return {"type": "tool", "name": choice, **one_at_a_time}
+    return {"type": "tool", "name": chosen_tool(choice, tools), **one_at_a_time}
 
 
 class MessagesDecoder:

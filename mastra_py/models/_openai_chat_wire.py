@@ -6,7 +6,6 @@ keeps to what all of them take.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -28,6 +27,7 @@ from mastra_py.models._errors import model_error
 from mastra_py.models._openai_schema import strict_schema
 from mastra_py.models._reducer import ReplyReducer
 from mastra_py.models._wire_names import wire_id, wire_name
+from mastra_py.models._wire_values import chosen_tool, data_url, json_text
 from mastra_py.models.base import ModelRequest, ToolChoice
 from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
@@ -238,7 +238,7 @@ class ChatDecoder:
 
 def _args_text(function: dict[str, Any]) -> str | None:
     args = function.get("arguments")
-    return args if args is None or isinstance(args, str) else _json(args)
+    return args if args is None or isinstance(args, str) else json_text(args)
 
 
 def _system(message: Message, _server: str) -> list[dict[str, Any]]:
@@ -259,22 +259,15 @@ def _user_part(part: Part) -> dict[str, Any] | None:
         case TextPart(text=text) | FeedbackPart(text=text):
             return {"type": "text", "text": text}
         case ImagePart(url=url):
-            return {"type": "image_url", "image_url": {"url": url or _data_url(part)}}
+            return {"type": "image_url", "image_url": {"url": url or data_url(part)}}
         case FilePart(url=None, filename=filename):
-            file = {"file_data": _data_url(part)}
+            file = {"file_data": data_url(part)}
             return {"type": "file", "file": {"filename": filename, **file} if filename else file}
         case FilePart():
             msg = "chat completions take no file by url; give the FilePart its data and media_type"
             raise UserError(msg)
         case _:
             return None
-
-
-def _data_url(part: ImagePart | FilePart) -> str:
-    if part.data is None or part.media_type is None:
-        msg = f"{type(part).__name__} needs a url, or data together with its media_type"
-        raise UserError(msg)
-    return f"data:{part.media_type};base64,{part.data}"
 
 
 def _assistant(message: Message, server: str) -> list[dict[str, Any]]:
@@ -297,7 +290,7 @@ def _belongs_to(part: ReasoningPart, server: str) -> bool:
 
 def _tool_call(call: ToolCallPart) -> dict[str, Any]:
     # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
-    function = {"name": wire_name(call.tool_name), "arguments": _json(call.args)}
+    function = {"name": wire_name(call.tool_name), "arguments": json_text(call.args)}
     return {"id": _call_id(call.tool_call_id), "type": "function", "function": function}
 
 
@@ -307,7 +300,7 @@ def _tool_results(message: Message, _server: str) -> list[dict[str, Any]]:
 
 def _tool_result(part: ToolResultPart) -> dict[str, Any]:
     # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
-    content = part.result if isinstance(part.result, str) else _json(part.result)
+    content = part.result if isinstance(part.result, str) else json_text(part.result)
     return {"role": "tool", "tool_call_id": _call_id(part.tool_call_id), "content": content}
 
 
@@ -329,12 +322,4 @@ def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
 def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:
     if choice in ("none", "required"):
         return choice
-    names = [tool.name for tool in tools]
-    if choice not in names:
-        msg = f"tool_choice {choice!r} is no tool of this request; there are: {', '.join(names)}"
-        raise UserError(msg)
-    return {"type": "function", "function": {"name": choice}}
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return {"type": "function", "function": {"name": chosen_tool(choice, tools)}}

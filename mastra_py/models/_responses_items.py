@@ -8,13 +8,11 @@ server, before the very item that it led to.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from mastra_py.errors import UserError
 from mastra_py.messages import (
     FeedbackPart,
     FilePart,
@@ -27,6 +25,7 @@ from mastra_py.messages import (
     ToolResultPart,
 )
 from mastra_py.models._wire_names import wire_id, wire_name
+from mastra_py.models._wire_values import data_url, json_text
 
 PROVIDER = "openai"
 
@@ -69,20 +68,13 @@ def _user_part(part: Part) -> dict[str, Any] | None:
         case TextPart(text=text) | FeedbackPart(text=text):
             return {"type": "input_text", "text": text}
         case ImagePart(url=url):
-            return {"type": "input_image", "detail": "auto", "image_url": url or _data_url(part)}
+            return {"type": "input_image", "detail": "auto", "image_url": url or data_url(part)}
         case FilePart(url=url, filename=filename):
             if url and not url.startswith("data:"):
                 return {"type": "input_file", "file_url": url}
-            return {"type": "input_file", "filename": filename or "file", "file_data": url or _data_url(part)}
+            return {"type": "input_file", "filename": filename or "file", "file_data": url or data_url(part)}
         case _:
             return None
-
-
-def _data_url(part: ImagePart | FilePart) -> str:
-    if part.data is None or part.media_type is None:
-        msg = f"{type(part).__name__} needs a url, or data together with its media_type"
-        raise UserError(msg)
-    return f"data:{part.media_type};base64,{part.data}"
 
 
 def _assistant(message: Message, server: str, *, reasons: bool) -> list[dict[str, Any]]:
@@ -145,20 +137,16 @@ def _call(call: ToolCallPart) -> dict[str, Any]:
         "type": "function_call",
         "call_id": _call_id(call.tool_call_id),
         "name": wire_name(call.tool_name),
-        "arguments": _json(call.args),
+        "arguments": json_text(call.args),
     }
 
 
 def _result(part: ToolResultPart) -> dict[str, Any]:
     # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
-    output = part.result if isinstance(part.result, str) else _json(part.result)
+    output = part.result if isinstance(part.result, str) else json_text(part.result)
     return {"type": "function_call_output", "call_id": _call_id(part.tool_call_id), "output": output}
 
 
 def _call_id(call_id: str) -> str:
     """Return the id of a call as this wire takes it: of any characters, but not too many."""
     return call_id if 0 < len(call_id) <= _LONGEST_ID else wire_id(call_id, _LONGEST_ID)
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -12,6 +12,7 @@ from mastra_py.errors import UserError
 from mastra_py.models._openai_schema import strict_schema
 from mastra_py.models._responses_items import PROVIDER, items_of
 from mastra_py.models._responses_reply import ResponsesDecoder
+from mastra_py.models._wire_values import chosen_tool
 from mastra_py.models.base import ModelRequest, ToolChoice
 from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
@@ -102,8 +103,4 @@ def _strict_or_not(schema: Mapping[str, Any], key: str, profile: ModelProfile) -
 def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:
     if choice in ("none", "required"):
         return choice
-    names = [tool.name for tool in tools]
-    if choice not in names:
-        msg = f"tool_choice {choice!r} is no tool of this request; there are: {', '.join(names)}"
-        raise UserError(msg)
-    return {"type": "function", "name": choice}
+    return {"type": "function", "name": chosen_tool(choice, tools)}
