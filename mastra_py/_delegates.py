@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from mastra_py.delegation import (
     Delegation,
     DelegationContext,
     DelegationError,
+    DelegationKind,
     DelegationOutcome,
     Proceed,
     Reject,
@@ -42,7 +44,7 @@ from mastra_py.options import DEFAULT_MAX_STEPS, AgentConfig, build_spec
 from mastra_py.results import AgentResult
 from mastra_py.tools import Tool, ToolContext
 
-RUN_SCOPED = frozenset({"rubric", "run_id", "thread", "resource"})
+_RUN_SCOPED = frozenset({"rubric", "run_id", "thread", "resource"})
 """Keys of a request context that belong to the supervisor's own run: a sub-agent's copy is without them."""
 
 _LOUD = (UserError, AssertionError)
@@ -84,7 +86,7 @@ class Delegate:
 
 
 class _Run:
-    """One delegation."""
+    """One delegation: what is asked before it, the sub-agent's run, what is told after it."""
 
     def __init__(self, delegate: Delegate, ctx: ToolContext, prompt: str, max_steps: int | None) -> None:
         if ctx.host is None:
@@ -117,18 +119,18 @@ class _Run:
             DelegationError: there is no answer that stands.
         """
         try:
-            return await self._outcome()
+            return await self._answer()
         except DelegationError:
             raise
         except (MastraError, AssertionError) as exc:  # of a hook, or misuse: it ends the supervisor's run
             self._host.fatal = self._host.fatal or exc
             raise
 
-    async def _outcome(self) -> Any:
+    async def _answer(self) -> Any:
         result: AgentResult[Any] | None = None
         error: DelegationError | None = None
         try:
-            result = await self._run()
+            result = await self._run()  # an answer that stands
         except DelegationError as exc:
             error, result = exc, exc.result
         outcome = DelegationOutcome(context=self._context, result=result, error=error)
@@ -152,7 +154,7 @@ class _Run:
             error = RunError("something in the run was cancelled, and not by its reader")
             await out.emit(RunFailed(error=error, step=run.step))
             text = "failed: cancelled"
-            raise self._refusal(text, "cancelled") from None
+            raise self._error(text, "cancelled") from None
         except Exception as exc:
             if replaced_cancel(exc):  # by a scope of its own, such as its deadline, or by one that says so again
                 await anyio.lowlevel.checkpoint_if_cancelled()
@@ -170,25 +172,17 @@ class _Run:
     def _check_depth(self) -> None:
         if self._context.depth > self._rules.max_depth:
             text = f"was not asked: agents may delegate {self._rules.max_depth} deep, and this would be deeper"
-            raise self._refusal(text, "depth")
+            raise self._error(text, "depth")
 
     async def _start(self) -> None:
         """Ask whether to begin, and take over what is to be changed."""
         if self._rules.on_start is None:
             return
-        try:
+        with self._asked_before("on_start", "the check before it failed"):
             answer: Any = await resolve(self._rules.on_start(self._context))
-        except MastraError:
-            raise
-        except Exception as exc:
-            if replaced_cancel(exc):
-                raise
-            logger.exception("on_start of %s raised; it is not asked", self._named)
-            text = "was not asked: the check before it failed"
-            raise self._refusal(text, "rejected") from exc
         if isinstance(answer, Reject):
             text = f"was not asked: {answer.reason}"
-            raise self._refusal(text, "rejected")
+            raise self._error(text, "rejected")
         if isinstance(answer, Proceed):
             changes = {f.name: v for f in dataclasses.fields(answer) if (v := getattr(answer, f.name)) is not None}
             self._context = dataclasses.replace(self._context, **changes)
@@ -218,16 +212,22 @@ class _Run:
         message_filter = self._rules.message_filter
         if message_filter is None:
             return []
-        try:
+        with self._asked_before("message_filter", "the filter of what it may see failed"):
             return _readable(await resolve(message_filter(self._context)), self._named)  # it may be a generator
+
+    @contextmanager
+    def _asked_before(self, hook: str, refusal: str) -> Generator[None]:
+        """Ask a hook that has to answer before the sub-agent runs: where it raises, there is no delegation."""
+        try:
+            yield
         except MastraError:
             raise
         except Exception as exc:
             if replaced_cancel(exc):
                 raise
-            logger.exception("message_filter of %s raised; it is not asked", self._named)
-            text = "was not asked: the filter of what it may see failed"
-            raise self._refusal(text, "rejected") from exc
+            logger.exception("%s of %s raised; it is not asked", hook, self._named)
+            text = f"was not asked: {refusal}"
+            raise self._error(text, "rejected") from exc
 
     def _rules_below(self) -> Delegation:
         """Return how the sub-agent delegates: by its own rules, where it has none by these, never deeper than these.
@@ -269,15 +269,17 @@ class _Run:
     def _named(self) -> str:
         return f"the delegation to agent {self._context.agent_id!r} (run {self._ctx.run_id}, step {self._ctx.step})"
 
-    def _refusal(self, text: str, kind: Any, **facts: Any) -> DelegationError:
+    def _error(
+        self, text: str, kind: DelegationKind, detail: str | None = None, result: AgentResult[Any] | None = None
+    ) -> DelegationError:
         agent_id = self._context.agent_id
-        return DelegationError(f"agent {agent_id!r} {text}", agent_id=agent_id, kind=kind, **facts)
+        return DelegationError(f"agent {agent_id!r} {text}", agent_id=agent_id, kind=kind, detail=detail, result=result)
 
     def _failed(self, exc: Exception) -> DelegationError:
-        kind = failure_kind(exc)
+        kind = _failure_kind(exc)
         if kind == "error":
             logger.error("%s failed", self._named, exc_info=exc)
-        return self._refusal(f"failed: {kind}", "failed", detail=kind)
+        return self._error(f"failed: {kind}", "failed", detail=kind)
 
     def _unfinished(self, result: AgentResult[Any]) -> DelegationError:
         text = f"did not finish: {result.stop_reason}"
@@ -285,10 +287,10 @@ class _Run:
             text = f"{text} ({result.limit})"
         if result.text.strip():
             text = f"{text}. Its last words, which do not stand:\n{result.text}"
-        return self._refusal(text, "unfinished", detail=result.stop_reason, result=result)
+        return self._error(text, "unfinished", detail=result.stop_reason, result=result)
 
 
-def failure_kind(exc: Exception) -> str:
+def _failure_kind(exc: Exception) -> str:
     """Return the kind of a failure, as a supervisor may read it: no provider's words, no traceback."""
     if isinstance(exc, ModelError):
         return exc.kind if exc.kind != "other" else "model_error"
@@ -309,7 +311,7 @@ def _for_sub_agent(request_context: Any) -> Any:
     if not isinstance(request_context, Mapping):
         return request_context
     given = cast("Mapping[Any, Any]", request_context)
-    return {key: value for key, value in given.items() if key not in RUN_SCOPED} or None
+    return {key: value for key, value in given.items() if key not in _RUN_SCOPED} or None
 
 
 def _readable(messages: object, whose: str) -> list[Message]:

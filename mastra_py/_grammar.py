@@ -58,15 +58,17 @@ def assert_well_formed(events: Iterable[AgentEvent]) -> None:
 
 
 class _Grammar:
-    def __init__(self) -> None:
+    """Where the events of one run are; those of its sub-agents, of all depths, in ``nested`` of the ``root``."""
+
+    def __init__(self, path: tuple[str, ...] = (), root: _Grammar | None = None) -> None:
         self.state = "new"
         self.step = 0
         self.open: set[str] = set()
         self.text: list[str] = []
         self.calls: list[str] = []
         self.nested: dict[tuple[str, ...], _Grammar] = {}
-        self.path: tuple[str, ...] = ()
-        self.root: _Grammar | None = None
+        self.path = path
+        self.root = self if root is None else root
 
     def check(self, events: list[AgentEvent]) -> None:
         for index, event in enumerate(events):
@@ -87,17 +89,16 @@ class _Grammar:
         _require(type(event.event) is not SubAgentEvent, "it is wrapped twice")
         above = self if event.depth == 1 else self.nested.get(event.path[:-1])
         _require(above is not None and event.tool_call_id in above.calls, "there is no open call that it answers")
-        known = self.nested.setdefault(event.path, _Grammar())
-        known.path = event.path
-        known.root = self
-        known._take(event.event)  # noqa: SLF001 -- its own kind
+        if event.path not in self.nested:
+            self.nested[event.path] = _Grammar(event.path, self)
+        self.nested[event.path]._take(event.event)  # noqa: SLF001 -- its own kind
 
     def _take(self, event: AgentEvent) -> None:
         allowed = GRAMMAR[self.state]
         following = allowed.get(event.type) or (
             _ANYWHERE.get(event.type) if self.state not in {"new", "over"} else None
         )
-        again = self.state == following == "tripped"
+        again = self.state == following == "tripped"  # a run is stopped by one thing
         _require(following is not None and not again, f"not allowed while {self.state}")
         if event.type == "step-start":
             self.step += 1
@@ -150,13 +151,13 @@ class _Grammar:
 
     def _end_nested(self, path: tuple[str, ...], by: str) -> None:
         """The call at ``path`` has its result: the sub-agent that it started has ended, and all below it."""
-        root = self.root or self
-        sub_agent = root.nested.get(path)
+        nested = self.root.nested
+        sub_agent = nested.get(path)
         if sub_agent is not None and sub_agent.state != "over":
             # Only what was cut off, by a timeout or a cancellation of its own, has no end.
             _require(by == "tool-error", f"its sub-agent has not ended, {sub_agent.state}")
-        for ended in [p for p in root.nested if p[: len(path)] == path]:
-            del root.nested[ended]
+        for ended in [p for p in nested if p[: len(path)] == path]:
+            del nested[ended]
 
 
 def _require(condition: bool, complaint: str) -> None:  # noqa: FBT001 -- reads like an assert

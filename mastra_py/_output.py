@@ -26,7 +26,10 @@ T_co = TypeVar("T_co", covariant=True)
 WRAPPER = "result"
 """Key under which a value stands that is no JSON object: providers want an object at the root."""
 
-NAME_CHARS = 64
+_NAME_CHARS = 64
+"""Providers take no longer name of a form."""
+
+_DECIMAL = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?", re.ASCII)
 
 
 class Reader(Protocol[T_co]):
@@ -121,7 +124,7 @@ def output_type(output: Any, owner: str) -> OutputType[Any]:
         except ValidationError as exc:
             raise Unusable(_problems(exc)) from None
 
-    return _wrapped(schema, schema.get("title") or getattr(cast("object", output), "__name__", ""), validate)
+    return _with_object_root(schema, schema.get("title") or getattr(cast("object", output), "__name__", ""), validate)
 
 
 def _as_it_is(value: Any) -> Any:
@@ -138,13 +141,9 @@ def _from_schema(schema: Mapping[str, Any], owner: str) -> OutputType[Any]:
         validator = Draft202012Validator(root)
         validator.is_valid({})  # pyright: ignore[reportUnknownMemberType] -- untyped library; finds what never ends
     except (SchemaError, LookupError, RecursionError) as exc:
-        what = (
-            exc.message
-            if isinstance(exc, SchemaError)
-            else str(exc)
-            if isinstance(exc, LookupError)
-            else "it never ends"
-        )
+        what = exc.message if isinstance(exc, SchemaError) else str(exc)
+        if isinstance(exc, RecursionError):
+            what = "it never ends"
         msg = f"{owner}: output is no valid JSON Schema: {what}"
         raise UserError(msg) from exc
 
@@ -155,7 +154,7 @@ def _from_schema(schema: Mapping[str, Any], owner: str) -> OutputType[Any]:
             raise Unusable("; ".join(problems[:5]))
         return value
 
-    return _wrapped(root, str(root.get("title", "")), validate)
+    return _with_object_root(root, str(root.get("title", "")), validate)
 
 
 def _check_references(node: object, root: Mapping[str, Any]) -> None:
@@ -171,14 +170,15 @@ def _check_references(node: object, root: Mapping[str, Any]) -> None:
             _check_references(value, root)
 
 
-def _wrapped(schema: dict[str, Any], name: str, validate: Callable[[Any], Any]) -> OutputType[Any]:
+def _with_object_root(schema: dict[str, Any], name: str, validate: Callable[[Any], Any]) -> OutputType[Any]:
+    """Return the type that ``schema`` describes; where that is no object, it is wrapped in one."""
     root = _root(schema)
     wrapped = root.get("type", "object" if "properties" in root else None) != "object"
     if wrapped:
         inner = cast("dict[str, Any]", _with_moved_root(schema))
         hoisted = {key: inner.pop(key) for key in ("$defs", "definitions") if key in inner}
         schema = {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER], **hoisted}
-    clean = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")[:NAME_CHARS] or "output"
+    clean = re.sub(r"[^a-zA-Z0-9_-]+", "_", name).strip("_")[:_NAME_CHARS] or "output"
     return OutputType(OutputFormat(clean, schema), wrapped, validate)
 
 
@@ -222,18 +222,18 @@ def _coerced(value: Any, schema: object, root: Mapping[str, Any]) -> Any:
     return _coerced_scalar(value, {kind for b in alternatives for kind in _wanted_kinds(b)})
 
 
-def _coerced_scalar(value: Any, kinds: set[str]) -> Any:
-    if isinstance(value, str) and "string" not in kinds:
+def _coerced_scalar(value: Any, wanted: set[str]) -> Any:
+    if isinstance(value, str) and "string" not in wanted:
         text = value.strip()
-        if "boolean" in kinds and text.lower() in {"true", "false"}:
+        if "boolean" in wanted and text.lower() in {"true", "false"}:
             return text.lower() == "true"
-        if kinds & {"number", "integer"} and _DECIMAL.fullmatch(text):
+        if wanted & {"number", "integer"} and _DECIMAL.fullmatch(text):
             number = float(text)
-            return int(number) if "number" not in kinds and number.is_integer() else number
+            return int(number) if "number" not in wanted and number.is_integer() else number
     elif isinstance(value, int | float):
-        if "boolean" in kinds and not kinds & {"number", "integer"} and value in {0, 1}:
+        if "boolean" in wanted and not wanted & {"number", "integer"} and value in {0, 1}:
             return value == 1
-        if "integer" in kinds and "number" not in kinds and isinstance(value, float) and value.is_integer():
+        if "integer" in wanted and "number" not in wanted and isinstance(value, float) and value.is_integer():
             return int(value)
     return value
 
@@ -251,6 +251,3 @@ def _problems(error: ValidationError) -> str:
 def _path(parts: Any) -> str:
     path = ".".join(str(p) for p in parts)
     return f"{path}: " if path else ""
-
-
-_DECIMAL = re.compile(r"[+-]?\d{1,300}(?:\.\d{1,300})?", re.ASCII)

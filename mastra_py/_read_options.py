@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
+from mastra_py._checks import whole_number
 from mastra_py._loop.budget import read_budget
 from mastra_py._loop.completion import as_task_completion
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, check_processors
@@ -14,14 +15,6 @@ from mastra_py.delegation import read_delegation
 from mastra_py.errors import UserError
 from mastra_py.models.settings import ModelSettings, read_settings
 from mastra_py.tools import Tool, collect_tools
-
-
-def whole_number(value: object, where: str, *, least: int) -> int:
-    """Return ``value``, a whole number from ``least``; anything else is a :class:`UserError`."""
-    if type(value) is not int or value < least:
-        msg = f"{where} must be a whole number from {least}, got {value!r}"
-        raise UserError(msg)
-    return value
 
 
 def read_tools(tools: object, where: str) -> Any:

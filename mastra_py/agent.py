@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast, overload
 
@@ -69,7 +68,7 @@ class Agent:
         model_settings: ModelSettings | Mapping[str, Any] | None = None,
         defaults: RunOptions | None = None,
     ) -> None:
-        if not isinstance(id, str) or not re.search(r"\S", id):  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
+        if not isinstance(id, str) or not id.strip():  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
             msg = f"an agent needs an id that is not blank, got {id!r}"
             raise UserError(msg)
         where = f"agent {id!r}"

@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
+from mastra_py._checks import whole_number
 from mastra_py._output import output_type
 from mastra_py.errors import ToolError, UserError
 from mastra_py.messages import Message, MessageLike
 from mastra_py.results import AgentResult
 
 MAX_DEPTH = 5
-"""So deep sub-agents may delegate to their own, unless ``max_depth`` says otherwise."""
+"""The greatest depth of a sub-agent, unless ``max_depth`` says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,13 +64,12 @@ class Proceed:
     max_steps: int | None = None
 
     def __post_init__(self) -> None:
-        prompt, steps = cast("object", self.prompt), cast("object", self.max_steps)
+        prompt = cast("object", self.prompt)
         if prompt is not None and (not isinstance(prompt, str) or not prompt.strip()):
             msg = f"Proceed prompt must be a text that is not blank, got {prompt!r}"
             raise UserError(msg)
-        if steps is not None and (type(steps) is not int or steps < 1):
-            msg = f"Proceed max_steps must be a whole number from 1, got {steps!r}"
-            raise UserError(msg)
+        if self.max_steps is not None:
+            whole_number(self.max_steps, "Proceed max_steps", least=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class Delegation:
             If it raises, there is no delegation.
         on_complete: told about each that is over: returns a :class:`Replace`, a :class:`Stop`, or ``None``. If it
             raises, that is logged, and the result stands.
-        max_depth: how deep sub-agents may delegate to sub-agents of their own, from 1.
+        max_depth: the greatest depth of a sub-agent, from 1: with 1 the supervisor's own agents cannot delegate.
         max_steps: limit of the steps of each sub-agent, in place of its own. A supervisor may ask for fewer.
         output: types of the sub-agents' answers by their key, as ``output=`` of ``agent.generate``; text unless given.
 
@@ -176,11 +176,9 @@ class Delegation:
             if function is not None and not callable(function):
                 msg = f"Delegation {name} must be a function, got {function!r}"
                 raise UserError(msg)
-        for name in ("max_depth", "max_steps"):
-            number: object = getattr(self, name)
-            if (number is not None or name == "max_depth") and (type(number) is not int or number < 1):
-                msg = f"Delegation {name} must be a whole number from 1, got {number!r}"
-                raise UserError(msg)
+        whole_number(self.max_depth, "Delegation max_depth", least=1)
+        if self.max_steps is not None:
+            whole_number(self.max_steps, "Delegation max_steps", least=1)
         output: Any = self.output
         if not isinstance(output, Mapping):
             msg = f"Delegation output must be a dict of types by the keys of the agents, got {output!r}"

@@ -4,7 +4,8 @@
 by ``match`` or by its ``type``, which keeps the names of the TypeScript framework Mastra. ``step`` counts from 1.
 
 The order within a step: ``step-start``, then what the model says (a start, its deltas, its end; tool inputs, then their
-``tool-call``), ``model-finish``, then either the tools' results in call order, or a check, then ``step-finish``.
+``tool-call``), ``model-finish``, then either the tools' results in call order, or a check, then ``step-finish``. Events
+of a sub-agent come before the result of the call that started it, each in a ``tool-output``, and keep the same order.
 One terminal event ends a stream: ``finish``, ``error`` or ``abort``.
 ``mastra_py.testing.assert_well_formed`` holds this grammar.
 
@@ -221,8 +222,9 @@ class ProfileLearned:
 class OutputSuperseded:
     """What ``attempt`` of ``step`` has shown is taken back: it is in neither the answer nor the next prompt.
 
-    ``cause`` is ``"provider-error"`` where the model call failed after it had shown something, ``"rejected"`` where the
-    completion check did not accept the draft and another turn follows.
+    ``cause`` is ``"provider-error"`` where the model call failed after it had shown something. It is ``"rejected"``
+    where the completion check did not accept the draft and another turn follows, and where the reply does not have the
+    form that ``output=`` wants and is asked for once more.
     """
 
     attempt: int

@@ -135,7 +135,7 @@ def _require(part: object, name: str, kind: type) -> None:
 
 
 def _check_source(part: ImagePart | FilePart) -> None:
-    """Check that what says where the data of a part is are texts; data in bytes is made base64."""
+    """Make data given as bytes base64, and check that all else that says where the data is are texts."""
     name = type(part).__name__
     data: object = part.data
     if isinstance(data, bytes | bytearray):

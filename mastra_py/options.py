@@ -42,7 +42,7 @@ class RunOptions(TypedDict, total=False):
     """Options of a call; the same for ``agent.stream``, ``agent.generate`` and ``Agent(defaults=)``.
 
     Attributes:
-        max_steps: at most that many model calls, retries not counted; 5 unless given.
+        max_steps: at most that many steps; retries and re-asks belong to theirs. 5 unless given.
         is_task_complete: scorers that have to accept the answer.
         instructions: in place of the agent's.
         tools: beside the agent's.
@@ -84,12 +84,12 @@ class RunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSpec:
-    """Everything a run needs, checked and frozen. ``prompts`` is 1 where a prompt ends the messages."""
+    """Everything a run needs, checked and frozen. ``has_prompt`` says whether a prompt ends the messages."""
 
     agent_id: str
     model: Model
     messages: tuple[Message, ...]
-    prompts: int = 0
+    has_prompt: bool = False
     instructions: Instructions | None = None
     tools: tuple[Tools, ...] = ()
     active_tools: tuple[str, ...] | None = None
@@ -125,7 +125,7 @@ class AgentConfig:
     sub_agents: Mapping[str, AgentConfig] = field(default_factory=dict[str, "AgentConfig"])
 
     def option(self, name: str) -> Any:
-        """Return what the agent itself sets for an option that lies over, ``None`` where it does not set it."""
+        """Return what the agent sets for an option of which the last layer counts; ``None`` where it does not."""
         return next((layer[name] for layer in reversed(self.layers) if name in layer), None)
 
     def check(self) -> None:
@@ -184,7 +184,7 @@ def build_spec(
         agent_id=config.id,
         model=config.model,
         messages=_conversation(prompt, messages, where),
-        prompts=int(prompt is not None),
+        has_prompt=prompt is not None,
         gate=as_gate(completion, config.lookup),
         settings=settings,
         output=None if output is str or output is None else output_type(output, where),

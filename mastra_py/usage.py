@@ -6,19 +6,19 @@ and said to be: it never counts as zero.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, cast
 
+from mastra_py._checks import is_number
 from mastra_py.errors import UserError
 from mastra_py.messages import Usage
 
 ModelKey: TypeAlias = tuple[str, str]
 """Provider and name of a model."""
 
-_PER = 1_000_000
+_MILLION = 1_000_000
 
 _IN_PROCESS = "local"
 """Provider of models in this process: nobody is paid for them."""
@@ -43,8 +43,7 @@ class Price:
             value: object = getattr(self, name)
             if value is None and name == "cached_input":
                 continue
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 <= cast("float", value) <= sys.float_info.max):
+            if not is_number(value) or value < 0:
                 msg = f"Price {name} must be a finite number from 0, USD for a million tokens, got {value!r}"
                 raise UserError(msg)
 
@@ -53,7 +52,7 @@ class Price:
         cached = self.input if self.cached_input is None else self.cached_input
         hit = _cached(usage)
         spent = (usage.input_tokens - hit) * self.input + hit * cached + usage.output_tokens * self.output
-        return spent / _PER
+        return spent / _MILLION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +89,7 @@ class RunUsage(Usage):
         """Return what it costs; ``prices``, by ``"provider/model"``, go before the known ones.
 
         Raises:
-            UserError: ``prices`` are none.
+            UserError: ``prices`` is no dict of prices by ``"provider/model"``.
         """
         given: Mapping[str, Price] = {} if prices is None else prices
         check_prices(given, "prices")

@@ -390,6 +390,11 @@ def test_a_conversation_is_written_as_turns_of_user_and_assistant() -> None:
     ]
 
 
+def test_system_messages_are_never_lost_whatever_the_profile_says() -> None:
+    request = ModelRequest(messages=[HI, Message("system", "Be brief.")], system="Help.")
+    assert body(request, ModelProfile(system_anywhere=True))["system"] == "Help.\n\nBe brief."
+
+
 def test_messages_given_are_not_changed() -> None:
     history = [HI, called("c1"), answered("c1"), HI]
     first = turns(*history)

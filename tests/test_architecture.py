@@ -23,7 +23,7 @@ PACKAGE = "mastra_py"
 # line here first. The __init__ of a package has no level: it gathers names for users, and nothing inside imports it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     # 0: words
-    ("errors", "messages", "usage", "_loop.budget", "_retry_after"),
+    ("errors", "messages", "usage", "_checks", "_loop.budget", "_retry_after"),
     # 1: the contract of scorers; helpers that know nothing of runs
     (
         "scoring",

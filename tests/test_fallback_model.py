@@ -228,3 +228,12 @@ def test_a_missing_key_of_any_of_them_is_named_at_once(monkeypatch: pytest.Monke
     agent = Agent(id="a", model=FallbackModel(ScriptedModel(["x"]), "openai/gpt-5-mini"))
     with pytest.raises(UserError, match="OPENAI_API_KEY"):
         agent.stream("go")
+
+
+def test_its_profile_has_what_each_of_its_models_has() -> None:
+    plain = ScriptedModel(["x"], id="plain", profile=ModelProfile(strict=True, assistant_first=True))
+    less = ScriptedModel(
+        ["x"], id="less", profile=ModelProfile(strict=True, replay_thinking=False, user_after_tool=False)
+    )
+    found = FallbackModel(plain, less).profile
+    assert found == ModelProfile(strict=True, replay_thinking=False, user_after_tool=False)

@@ -47,7 +47,8 @@ from mastra_py.messages import (
 )
 from mastra_py.models import ModelProfile, ModelRequest, ModelSettings
 from mastra_py.models._reducer import ReplyReducer
-from mastra_py.models._responses_wire import ResponsesDecoder, encode
+from mastra_py.models._responses_reply import ResponsesDecoder
+from mastra_py.models._responses_wire import encode
 from mastra_py.tools import Tool
 
 SERVER = "http://server/v1"

@@ -19,7 +19,7 @@ from mastra_py.models._anthropic_wire import MessagesDecoder
 from mastra_py.models._openai_chat_wire import ChatDecoder
 from mastra_py.models._reducer import ReplyReducer
 from mastra_py.models._reply import Decoder, ReplyReader
-from mastra_py.models._responses_wire import ResponsesDecoder
+from mastra_py.models._responses_reply import ResponsesDecoder
 
 DECODERS: dict[str, Callable[..., Decoder]] = {
     "chat": ChatDecoder,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast
 
+from mastra_py._checks import is_number, whole_number
 from mastra_py.errors import UserError
 from mastra_py.messages import Usage
 from mastra_py.usage import ModelKey, Price, check_prices, known_price
@@ -45,13 +44,13 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("max_requests", "max_input_tokens", "max_output_tokens"):
             value: object = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                _refuse(name, "a whole number from 1", value)
+            if value is not None:
+                whole_number(value, f"Budget {name}", least=1)
         for name in ("max_cost", "deadline"):
             value = getattr(self, name)
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < cast("float", value) <= sys.float_info.max):
-                _refuse(name, "a finite number above 0", value)
+            if value is not None and not (is_number(value) and value > 0):
+                msg = f"Budget {name} must be a finite number above 0, got {value!r}"
+                raise UserError(msg)
         check_prices(self.prices, "Budget prices")
 
     def reached(self, *, requests: int, usage: Usage, cost: float) -> str | None:
@@ -90,8 +89,3 @@ def read_budget(budget: object, where: str) -> Budget:
         msg = f"{where} must be a Budget, got {budget!r}"
         raise UserError(msg)
     return budget
-
-
-def _refuse(name: str, wanted: str, got: object) -> None:
-    msg = f"Budget {name} must be {wanted}, got {got!r}"
-    raise UserError(msg)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, cast
@@ -11,6 +10,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
+from mastra_py._checks import is_number
 from mastra_py._jsonable import clean_text
 from mastra_py._loop.callbacks import logger
 from mastra_py._loop.faults import error_in, interrupt_in, message_of, text_of
@@ -79,7 +79,7 @@ class TaskCompletion:
         _one_of("strategy", self.strategy, ("all", "any"))
         _one_of("keep_feedback", self.keep_feedback, ("latest", "all"))
         _one_of("on_scorer_error", self.on_scorer_error, ("stop", "continue", "raise"))
-        if self.timeout is not None and not (_is_number(self.timeout) and 0 <= self.timeout <= sys.float_info.max):
+        if self.timeout is not None and not (is_number(self.timeout) and self.timeout >= 0):
             msg = f"TaskCompletion timeout must be a finite number of seconds from 0, or None; got {self.timeout!r}"
             raise UserError(msg)
         for name in ("parallel", "suppress_feedback"):
@@ -97,10 +97,6 @@ class TaskCompletion:
             if value is not None and (type(value) is not int or value < 1):
                 msg = f"TaskCompletion {name} must be a whole number from 1, or None; got {value!r}"
                 raise UserError(msg)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The run that works which are nested in it see: who pays for them, where their events go, how deep they are."""
+"""What a run shows to those inside of its tools: who pays for them, where their events go, how deep they are."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Host:
 
     Attributes:
         out: where its events go.
-        ledger: what it has spent.
+        ledger: what it has spent; those inside of it are paid from here.
         path: ids of the tool calls that lead to it; empty for a run that nobody delegated.
-        delegation: how it delegates; the loop only hands it on.
+        delegation: how it delegates, a ``Delegation`` or ``None``; the loop hands it on unread.
         stop: set to end the run after the step under way.
         fatal: set to an error that ends the run once the tools of the step are done.
     """
@@ -55,7 +55,7 @@ class SubOut:
     def put(self, event: AgentEvent, /) -> bool:
         """Hand over ``event``, wrapped; one of a deeper agent is wrapped already."""
         if type(event) is SubAgentEvent:
-            event.step = self._step
+            event.step = self._step  # on the way up: in the end that of the outermost run, whose stream it is in
             return self._parent.put(event)
         return self._parent.put(
             SubAgentEvent(

@@ -23,16 +23,17 @@ class Ledger:
 
     Attributes:
         requests: model calls sent.
-        refused: the limit of a budget for which a request was not sent, if one was not.
+        refused: the limit that was found to be reached, of its own budget or of one that pays for it; ``None`` as
+            long as none was.
     """
 
     __slots__ = ("_budget", "_by", "_calls", "_cost", "_deadline", "_payer", "refused", "requests")
 
-    def __init__(self, payer: Account | None = None, budget: Budget | None = None) -> None:
-        """Begin a ledger. ``payer`` is charged for what is entered; default: whoever this context works for."""
+    def __init__(self, budget: Budget | None = None) -> None:
+        """Begin a ledger; whoever this context works for pays for what is entered."""
         self._by: dict[str, Usage] = {}
         self._calls: dict[ModelKey, list[Usage]] = {}
-        self._payer = CURRENT.get() if payer is None else payer
+        self._payer = CURRENT.get()
         self._budget = budget
         self._cost = 0.0  # kept only where a budget limits it
         self._deadline: float | None = None
@@ -80,7 +81,10 @@ class Ledger:
             self._payer.ledger.sent(requests)
 
     def limit(self) -> str | None:
-        """Return the limit that leaves nothing for another request, if there is one; ``refused`` remembers it."""
+        """Return the limit that leaves nothing for another request, if there is one; ``refused`` remembers it.
+
+        A limit of who pays ends both runs, and so both remember it.
+        """
         limit = self._own_limit()
         if limit is None and self._payer is not None:
             limit = self._payer.ledger.limit()
@@ -89,17 +93,17 @@ class Ledger:
         return limit
 
     def refuse(self, limit: str) -> None:
-        """Remember that the run was ended for ``limit``."""
+        """Remember that the run has ended for ``limit``, whether or not a request was asked for."""
         self.refused = limit
 
     def add(self, key: str, usage: Usage, model: ModelKey) -> None:
         """Add what one model call reported."""
         if not (usage.input_tokens or usage.output_tokens):
             return
-        seen = self._by.get(key)
-        self._by[key] = Usage() + usage if seen is None else seen + usage
+        self._by[key] = self._by.get(key, Usage()) + usage
         self._calls.setdefault(model, []).append(usage)
         if self._budget is not None and self._budget.max_cost is not None:
+            # The price is known: ask() has required it before the request was sent.
             self._cost += call_price(model, usage, self._budget.prices) or 0.0
         if self._payer is not None:
             self._payer.ledger.add(self._payer.key_of(key), usage, model)

@@ -25,7 +25,7 @@ from mastra_py.tools import Tool, ToolContext
 
 
 class RunState:
-    """One run: its frozen spec and what has come of it. The loop writes it, the stream reads it."""
+    """One run: its frozen spec and what has come of it. The loop writes it; the stream reads it, and settles it."""
 
     def __init__(self, spec: RunSpec, path: tuple[str, ...] = ()) -> None:
         """Begin a run; ``path`` are the ids of the tool calls that lead to it, if others run around it."""
@@ -216,7 +216,7 @@ class RunState:
 
 def _first_new(spec: RunSpec, messages: Sequence[Message]) -> int:
     """Return where the prompt stands in ``messages``, which is what processors have made of those of ``spec``."""
-    if not spec.prompts:
+    if not spec.has_prompt:
         return len(messages)
     found = [i for i, message in enumerate(messages) if message == spec.messages[-1]]
     # One that was changed stands where it stood, unless the conversation before it was cut short.

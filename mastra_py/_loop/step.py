@@ -1,7 +1,8 @@
 """One model call with its error processors: what agents and judges share.
 
-This is the only place where anything is retried. The processors say whether and after how long; the waiting, the cap
-and the taking back of what was shown are decided here.
+This is the only place where a call is made again, but for a legacy model's own retries: after an outage, where the
+processors say so and after how long; at once, where a refusal taught what the model lacks; and with the next model to
+fall back on. The waiting, the cap and the taking back of what was shown are decided here.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from mastra_py.messages import Message
 from mastra_py.models._errors import wrap_exception
 from mastra_py.models.base import Model, ModelRequest, alternatives_of
 from mastra_py.processors.base import ApiErrorContext, ErrorProcessor, Retry, sane_delay
+from mastra_py.usage import ModelKey
 
 CUT_OFF: dict[str, StopReason] = {"length": "length", "content_filter": "content_filter", "refusal": "refusal"}
 """Finish reasons of a turn that is never scored and whose tools never run."""
@@ -35,9 +37,10 @@ class ModelCall:
     """A model call to be made: ``owner`` is the key of who makes it, e.g. ``agent:supervisor``.
 
     ``model`` is the one of ``models``, those to be tried in order, that is asked now; the call begins with it.
-    ``max_retries`` caps the retries of all processors together. ``attempts`` counts the requests sent for it, ``fold``
-    is what the attempt under way has said, as the output processors leave it. ``shown`` says whether anything was shown
-    and taken back because an attempt failed.
+    ``max_retries`` caps the retries of all processors together. ``attempts`` counts the requests sent for it, ``asks``
+    how often a reply was asked for: twice, where the first had the wrong form. ``fold`` is what the attempt under way
+    has said, as the output processors leave it, and ``failed`` whether it failed. ``shown`` says whether anything was
+    shown and taken back because an attempt failed.
     """
 
     model: Model
@@ -56,6 +59,11 @@ class ModelCall:
     shown: bool = False
     failed: bool = False
     fold: ReplyFold = dataclasses.field(default_factory=ReplyFold)
+
+    @property
+    def model_key(self) -> ModelKey:
+        """What the usage of the model that is asked now is entered under."""
+        return self.model.provider, self.model.id
 
 
 async def model_step(call: ModelCall, out: Out) -> Reply:
@@ -150,7 +158,7 @@ async def _after_failure(
     # Text that a reader of live text has seen cannot be taken back: a retry would say it twice.
     retry = None if out.shown_text else await _ask(call, ctx)
     if retry is not None:
-        call.ledger.ask((call.model.provider, call.model.id))  # no wait is served for what the budget forbids
+        call.ledger.ask(call.model_key)  # no wait is served for what the budget forbids
         delay = sane_delay(retry.delay)
         await out.emit(RetryScheduled(attempt=call.attempts, delay=delay, error=error, step=call.step))
         await out.drained()
@@ -179,7 +187,7 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
         pipeline.at(call.step, call.attempts)
     opened: object = None
     try:
-        call.ledger.ask((call.model.provider, call.model.id))
+        call.ledger.ask(call.model_key)
         opened = stream = call.model.stream(request)
         call.ledger.sent()  # not before: a request that a model cannot even write is never sent
         async with stream as events:
@@ -203,7 +211,7 @@ async def _attempt(call: ModelCall, request: ModelRequest, out: Out) -> Reply:
         _count_further(call, getattr(opened, "requests", 1) - 1)
         if fold.finished is not None:
             owner = f"failed:{call.owner.partition(':')[2]}" if call.failed else call.owner
-            call.ledger.add(owner, fold.finished.usage, (call.model.provider, call.model.id))
+            call.ledger.add(owner, fold.finished.usage, call.model_key)
     reply = fold.reply(call.attempts)
     return reply if pipeline is None or held is None else await _release(call, pipeline, reply, held, out)
 
@@ -230,7 +238,7 @@ def _require_whole(fold: ReplyFold) -> None:
 
 
 def _complete(error: ModelError, call: ModelCall) -> ModelError:
-    """Put on the error what only the loop knows."""
+    """Mark the attempt as failed, and put on the error what only the loop knows."""
     call.failed = True
     error.provider = error.provider or call.model.provider
     error.model = error.model or call.model.id

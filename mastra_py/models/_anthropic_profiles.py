@@ -22,8 +22,13 @@ _NO_SAMPLING = re.compile(
 )
 """Models that refuse what sets the sampling."""
 
+SAMPLING = frozenset({"temperature", "top_p", "top_k"})
+"""Settings of the sampling that Anthropic's API has."""
+
 _MAX_TOKENS = 16_384
-"""Models that think can write far more; those before them not even this much."""
+"""The limit of models that think, which can write far more; those before them not even this much."""
+
+_MAX_TOKENS_OF_OTHERS = 4096
 
 
 def known_profile(name: str, _official: bool) -> ModelProfile:  # noqa: FBT001 -- bound as a function of two facts
@@ -34,6 +39,6 @@ def known_profile(name: str, _official: bool) -> ModelProfile:  # noqa: FBT001 -
     return ModelProfile(
         native_output=recent,
         thinking="effort" if _ADAPTIVE.search(name) else "budget" if thinks else None,
-        default_max_tokens=_MAX_TOKENS if claude and thinks else 4096,
-        unsupported=frozenset({"temperature", "top_p", "top_k"} if _NO_SAMPLING.search(name) else ()),
+        default_max_tokens=_MAX_TOKENS if claude and thinks else _MAX_TOKENS_OF_OTHERS,
+        unsupported=SAMPLING if _NO_SAMPLING.search(name) else frozenset(),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from mastra_py.errors import UserError
+from mastra_py.models._anthropic_profiles import SAMPLING
 from mastra_py.models.profile import ModelProfile
 from mastra_py.models.settings import ModelSettings
 
@@ -13,7 +14,7 @@ LEAST_BUDGET = 1024
 """Fewer tokens of thinking the API does not take."""
 
 _BUDGETS: Mapping[str, int] = {
-    "minimal": 1024,
+    "minimal": LEAST_BUDGET,
     "low": 2048,
     "medium": 8192,
     "high": 16_384,
@@ -22,13 +23,11 @@ _BUDGETS: Mapping[str, int] = {
 }
 """Efforts as budgets, for models that count tokens of thinking."""
 
-_SAMPLING = frozenset({"temperature", "top_p", "top_k"})
-
 
 def lacking(settings: ModelSettings, profile: ModelProfile) -> frozenset[str]:
     """Return the settings that do not go together with thinking, where it is on: those of the sampling."""
-    on = settings.reasoning_effort not in {None, "none"} if profile.thinking == "effort" else _budget(settings)
-    return _SAMPLING if on and profile.thinking is not None else frozenset()
+    thinks = settings.reasoning_effort not in {None, "none"} if profile.thinking == "effort" else _budget(settings)
+    return SAMPLING if thinks and profile.thinking is not None else frozenset()
 
 
 def max_tokens(settings: ModelSettings, profile: ModelProfile) -> int:

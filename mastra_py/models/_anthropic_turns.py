@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from mastra_py.errors import UserError
@@ -25,7 +25,7 @@ from mastra_py.messages import (
     ToolResultPart,
 )
 from mastra_py.models._wire_names import wire_id, wire_name
-from mastra_py.models._wire_values import json_text
+from mastra_py.models._wire_values import result_text, typed_data
 
 _Block: TypeAlias = dict[str, Any]
 
@@ -43,7 +43,7 @@ def turns_of(messages: Sequence[Message], server: str) -> list[dict[str, Any]]:
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
-        blocks = _BLOCKS[message.role](message, server)
+        blocks = _blocks(message, server)
         if not blocks:
             continue
         role = "assistant" if message.role == "assistant" else "user"
@@ -60,12 +60,16 @@ def turns_of(messages: Sequence[Message], server: str) -> list[dict[str, Any]]:
     return turns
 
 
-def _nothing(_message: Message, _server: str) -> list[_Block]:
-    return []
-
-
-def _user(message: Message, _server: str) -> list[_Block]:
-    return [block for block in map(_user_block, message.parts) if block]
+def _blocks(message: Message, server: str) -> list[_Block]:
+    match message.role:
+        case "system":
+            return []  # it belongs to the system prompt: older models know no other place for it
+        case "user":
+            return [block for block in map(_user_block, message.parts) if block]
+        case "assistant":
+            return _assistant(message, server)
+        case "tool":
+            return [_tool_result(result) for result in message.tool_results]
 
 
 def _user_block(part: Part) -> _Block | None:
@@ -86,10 +90,8 @@ def _text(text: str) -> _Block | None:
 
 def _source(part: ImagePart | FilePart) -> dict[str, Any]:
     if part.url is None:
-        if part.data is None or part.media_type is None:
-            msg = f"{type(part).__name__} needs a url, or data together with its media_type"
-            raise UserError(msg)
-        return {"type": "base64", "media_type": part.media_type, "data": part.data}
+        media_type, data = typed_data(part)
+        return {"type": "base64", "media_type": media_type, "data": data}
     if inline := _DATA_URL.fullmatch(part.url):
         return {"type": "base64", "media_type": inline["media_type"], "data": inline["data"]}
     return {"type": "url", "url": part.url}
@@ -151,13 +153,9 @@ def _thinking(text: str, metadata: Mapping[str, Any]) -> _Block | None:
     return None
 
 
-def _tool_results(message: Message, _server: str) -> list[_Block]:
-    return [_tool_result(result) for result in message.tool_results]
-
-
 def _tool_result(part: ToolResultPart) -> _Block:
     block: _Block = {"type": "tool_result", "tool_use_id": wire_id(part.tool_call_id)}
-    content = part.result if isinstance(part.result, str) else json_text(part.result)
+    content = result_text(part)
     if content.strip():
         block["content"] = content
     elif part.is_error:
@@ -165,11 +163,3 @@ def _tool_result(part: ToolResultPart) -> _Block:
     if part.is_error:
         block["is_error"] = True
     return block
-
-
-_BLOCKS: Mapping[str, Callable[[Message, str], list[_Block]]] = {
-    "system": _nothing,  # it belongs to the system prompt: older models know no other place for it
-    "user": _user,
-    "assistant": _assistant,
-    "tool": _tool_results,
-}

@@ -64,7 +64,8 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
         "stream": True,
         **thinking(settings, profile, turns, forced=request.tool_choice not in {"auto", "none"}),
     }
-    system = [request.system or ""]
+    # There is no other place for system messages, whatever the profile says.
+    system = [request.system or "", *(message.text for message in request.messages if message.role == "system")]
     if request.output is not None:
         schema = closed_schema(request.output.schema)
         if schema is None:
@@ -124,7 +125,7 @@ class MessagesDecoder:
         self._reducer = reducer
         self._server = server
         self._ignored: set[Any] = set()  # indexes of blocks whose deltas are not read
-        self._input: dict[str, int] = {}
+        self._input: dict[str, int] = {}  # what the input has cost so far, by the names of the counts
 
     @property
     def finished(self) -> bool:
@@ -164,7 +165,7 @@ class MessagesDecoder:
         return []
 
     def end(self, *, marked: bool) -> list[ModelEvent]:
-        """End the reply at the end of its body.
+        """End the reply: at a ``[DONE]``, which servers add that know it from OpenAI, or else at the end of its body.
 
         Raises:
             StreamError: it broke off.

@@ -22,7 +22,6 @@ from mastra_py.models._redact import is_secret_name
 CLOSE_SECONDS = 1.0
 """How long closing the connections may hold up the end of a run."""
 
-
 MOST_KEYS = 100
 """How many clients of a server are kept: applications have a key for each of their users."""
 
@@ -75,8 +74,8 @@ def http_library() -> Any:
     return httpx2
 
 
-def openai_client(base_url: str | None, api_key: str) -> SDKClient:
-    """Return this event loop's client of an OpenAI-compatible server; ``None`` is the SDK's own base URL."""
+def openai_client(base_url: str, api_key: str) -> SDKClient:
+    """Return this event loop's client of a server that speaks OpenAI's API."""
 
     def make() -> _Server:
         sdk = openai_sdk()
@@ -149,35 +148,17 @@ async def _close_at_end(clients: _Clients) -> AsyncGenerator[None]:
                 await client.close()
 
 
+def _http_options() -> dict[str, Any]:
+    # Who is told apart by keys must not be taken for one another by cookies: none is kept.
+    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
+    hooks = {"response": [_bound_error_body, _keep_secrets_at_home]}
+    return {"verify": _ssl_context(), "event_hooks": hooks, "cookies": cookies}
+
+
 @cache
 def _ssl_context() -> Any:
     # 17 ms each: one for the process is enough, and threads may share it.
     return http_library().create_ssl_context()
-
-
-async def unwind(chunks: AsyncIterator[bytes], failures: tuple[type[Exception], ...]) -> None:
-    """End the reading of a body in its middle.
-
-    Closing the outermost of the HTTP library's generators leaves the inner ones to the garbage collector, about which
-    trio warns. Resumed in a cancelled scope, they all unwind at the innermost one's next await.
-    """
-    with anyio.CancelScope(shield=True) as scope:
-        scope.cancel()
-        try:
-            async for _ in chunks:
-                pass
-        except failures:
-            pass  # nobody is left who wants to know
-
-
-def _http_options() -> dict[str, Any]:
-    # Who is told apart by keys must not be taken for one another by cookies: none is kept.
-    cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
-    return {"verify": _ssl_context(), "event_hooks": _hooks(), "cookies": cookies}
-
-
-def _hooks() -> dict[str, list[Callable[[Any], Awaitable[None]]]]:
-    return {"response": [_bound_error_body, _keep_secrets_at_home]}
 
 
 async def _bound_error_body(response: Any) -> None:
@@ -225,3 +206,18 @@ def _cut_stream() -> Any:
             await self._stream.aclose()
 
     return CutStream
+
+
+async def unwind(chunks: AsyncIterator[bytes], failures: tuple[type[Exception], ...]) -> None:
+    """End the reading of a body in its middle.
+
+    Closing the outermost of the HTTP library's generators leaves the inner ones to the garbage collector, about which
+    trio warns. Resumed in a cancelled scope, they all unwind at the innermost one's next await.
+    """
+    with anyio.CancelScope(shield=True) as scope:
+        scope.cancel()
+        try:
+            async for _ in chunks:
+                pass
+        except failures:
+            pass  # nobody is left who wants to know

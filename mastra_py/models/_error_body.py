@@ -8,9 +8,11 @@ from typing import Any, cast
 
 from mastra_py.models._json import read_json
 
-_DEEPEST = 4  # errors within errors: proxies wrap those of others, some as text
-
 HTTP_STATUS = re.compile(r"[1-5]\d\d")
+
+_DEEPEST = 4  # errors within errors: proxies wrap those of others, some as text
+_LONGEST_PAGE = 300  # characters of a page for people
+_MOST_PROBLEMS = 10  # of a validation; and so many steps of the path to each
 
 _CODES = ("code", "error_code", "errorCode")
 _TYPES = ("type", "error_type", "__type", "status", "title")
@@ -21,6 +23,8 @@ _SAYS_NOTHING = frozenset({"", "none", "null", "error", "unknown", "unknown_erro
 
 _TELLS_LITTLE = re.compile(r"provider returned (?:an )?error|upstream error|bad request", re.IGNORECASE)
 """Messages of proxies that keep the words of the server behind them elsewhere."""
+
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
 def read_error_body(body: object) -> dict[str, str]:
@@ -78,10 +82,6 @@ def _read(body: object, level: int) -> dict[str, str | None]:
     return said
 
 
-_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
-_LONGEST_PAGE = 300
-
-
 def _read_text(text: str, level: int) -> dict[str, str | None]:
     if text.lstrip()[:1] in ("{", "[") and level < _DEEPEST:
         try:
@@ -124,13 +124,13 @@ def _message(error: Mapping[str, object]) -> str | None:
 
 
 def _validation(problems: list[object]) -> Iterator[str]:
-    for problem in problems[:10]:
+    for problem in problems[:_MOST_PROBLEMS]:
         if isinstance(problem, str):
             yield problem
         elif isinstance(problem, Mapping):
             fields = cast("Mapping[str, Any]", problem)
             place = fields.get("loc")
-            path = ".".join(map(str, cast("list[object]", place)[:10])) if isinstance(place, list) else ""
+            path = ".".join(map(str, cast("list[object]", place)[:_MOST_PROBLEMS])) if isinstance(place, list) else ""
             if text := text_of(fields.get("msg")):
                 yield f"{path}: {text}" if path else text
 

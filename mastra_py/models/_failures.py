@@ -15,6 +15,7 @@ from mastra_py.models._redact import Redactor, chain_of, clean_exception, redact
 from mastra_py.models.settings import ModelSettings
 
 _LONGEST_MESSAGE = 2_000  # characters; a whole web page is no message
+_LONGEST_NOTE = 100  # and of the note behind one that has been cut already
 
 
 class TimeLimitError(TimeoutError):
@@ -68,7 +69,7 @@ class Failures:
             return self.completed(ModelTimeoutError(f"the provider did not answer in time: {detail}"), None, exc)
         return self.completed(ModelConnectionError(f"the provider could not be reached: {detail}"), None, exc)
 
-    def completed(self, error: ModelError, response: Any, cause: BaseException | None = None) -> ModelError:
+    def completed(self, error: ModelError, response: Any, cause: BaseException | None) -> ModelError:
         """Return ``error`` with all that is known about it, and without secrets.
 
         ``response`` is the one that it came in, ``cause`` what it came from: that is cleaned as well.
@@ -116,10 +117,10 @@ def _where(exc: Exception) -> str:
 
 
 def _clean(error: ModelError, redactor: Redactor) -> None:
-    body, headers = error.body, error.headers
+    body, headers = error.body, error.headers  # as they came: a header is known for a secret by its name alone
     clean_exception(error, redactor)  # its message, code, request id, and all that led to it
     error.body = redactor.value(body)
     error.headers = redactor.headers(headers)
-    if len(error.message) > _LONGEST_MESSAGE + 100:
+    if len(error.message) > _LONGEST_MESSAGE + _LONGEST_NOTE:
         error.message = f"{error.message[:_LONGEST_MESSAGE]}... ({len(error.message)} characters)"
     error.args = (error.message,)

@@ -76,6 +76,9 @@ Parts that are not listed are left out: no wire has a place for them. Words in a
 follow it as the user's; images of the assistant's own cannot be sent back.
 """
 
+_SOURCE_FIELDS = ("url", "data", "media_type", "filename")
+"""The texts of images and files; an image has no name."""
+
 
 def repaired(request: ModelRequest, *, prefill: bool) -> ModelRequest:
     """Return ``request`` with a conversation that can be sent, and texts that can be encoded.
@@ -115,8 +118,11 @@ def in_turns(messages: Sequence[Message], *, assistant_first: bool, user_after_t
     if not assistant_first and spoken and spoken[0][1] == "assistant":
         lines.append((spoken[0][0], Message("user", OPENING)))
     if not user_after_tool:
-        following = pairwise(spoken)
-        lines += [(i, Message("assistant", NOTED)) for (_, a), (i, b) in following if (a, b) == ("tool", "user")]
+        lines += [
+            (index, Message("assistant", NOTED))
+            for (_, before), (index, role) in pairwise(spoken)
+            if (before, role) == ("tool", "user")
+        ]
     if not lines:
         return messages
     told = list(messages)
@@ -137,7 +143,11 @@ class _Call:
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """A message in the making. ``source`` is the one it may turn out to be the same as, ``results_from`` likewise."""
+    """A message in the making, and that with the results of its calls.
+
+    ``source`` is the message it may turn out to be the same as, ``results_from`` likewise for the results. What follows
+    a ``closed`` one is another turn, also where the same speaker goes on.
+    """
 
     role: Role
     source: Message
@@ -163,6 +173,7 @@ class _Repair:
         self._copies: dict[str, int] = {}  # how often an id has been made into another
 
     def add(self, message: Message) -> None:
+        # A later message is none of a turn that has calls, as their results come between; system messages stay apart.
         if self._turns and (self._turns[-1].calls or self._turns[-1].role == "system"):
             self._turns[-1].closed = True
         places = _PLACES[message.role]
@@ -174,7 +185,7 @@ class _Repair:
                 self._add_result(part, message)
             elif type(part) is ToolCallPart:
                 self._add_call(part, message)
-            elif (clean := _cleaned(part)) is not None:
+            elif (clean := _cleaned_part(part)) is not None:
                 self._turn(place, message).parts.append(clean)
 
     def finished(self, *, prefill: bool) -> list[Message]:
@@ -207,7 +218,7 @@ class _Repair:
         call_id = clean_text(part.tool_call_id)
         call = _Call(self._own_id(call_id), part.tool_name, len(self._turns) - 1)
         if call.id != call_id:
-            _let_go(turn.parts)
+            _forget_led_to(turn.parts)
         turn.parts.append(_cleaned_call(part, call.id))
         turn.calls.append(call)
         self._waiting.setdefault(part.tool_call_id, []).append(call)
@@ -242,10 +253,10 @@ class _Repair:
             self._interrupted.setdefault(part.tool_call_id, []).append(call)
 
 
-def _let_go(parts: list[Part]) -> None:
-    """Take note that what the thinking at the end of ``parts`` led to goes by another id: it is a turn's second copy.
+def _forget_led_to(parts: list[Part]) -> None:
+    """Take what it led to off the thinking at the end of ``parts``: the call that follows goes by another id now.
 
-    Who wants thinking back with the very item that it led to refuses it before another one.
+    It is a turn's second copy. Who wants thinking back with the very item that it led to refuses it before another one.
     """
     for index in range(len(parts) - 1, -1, -1):
         part = parts[index]
@@ -285,7 +296,7 @@ def _same(these: Sequence[object], those: Sequence[object]) -> bool:
 # --- parts
 
 
-def _cleaned(part: Part) -> Part | None:
+def _cleaned_part(part: Part) -> Part | None:
     """Return a part that is neither call nor result as it can be sent; ``None`` where it says nothing."""
     if type(part) is TextPart or type(part) is FeedbackPart:
         text = _said(part.text)
@@ -294,10 +305,7 @@ def _cleaned(part: Part) -> Part | None:
         return _cleaned_reasoning(part)
     if type(part) is ImagePart or type(part) is FilePart:
         require_source(part)
-    return _with(part, {name: _clean(getattr(part, name)) for name in _SOURCE_FIELDS if hasattr(part, name)})
-
-
-_SOURCE_FIELDS = ("url", "data", "media_type", "filename")
+    return _with(part, {name: _cleaned_text(getattr(part, name)) for name in _SOURCE_FIELDS if hasattr(part, name)})
 
 
 def _cleaned_reasoning(part: ReasoningPart) -> ReasoningPart | None:
@@ -322,7 +330,7 @@ def _cleaned_call(part: ToolCallPart, call_id: str) -> ToolCallPart:
         "tool_call_id": call_id,
         "tool_name": clean_text(part.tool_name),
         "args": args,
-        "raw_args": _clean(part.raw_args),
+        "raw_args": _cleaned_text(part.raw_args),
         "metadata": part.metadata if encodable(part.metadata) else None,
     }
     return _with(part, changes)
@@ -335,7 +343,7 @@ def _cleaned_result(part: ToolResultPart, call_id: str) -> ToolResultPart:
     return _with(part, {"tool_call_id": call_id, "tool_name": clean_text(part.tool_name), "result": result})
 
 
-def _clean(text: str | None) -> str | None:
+def _cleaned_text(text: str | None) -> str | None:
     return text and clean_text(text)
 
 

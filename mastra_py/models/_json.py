@@ -9,6 +9,9 @@ from typing import Any, cast
 
 from jiter import from_json
 
+_HUGE = re.compile(r"\d{300}|\d[eE]\+?\d{3}")
+"""Numbers that may be beyond what a float holds."""
+
 
 def read_json(data: bytes) -> Any:
     """Return the value of ``data``.
@@ -40,10 +43,6 @@ def read_object(text: str) -> dict[str, Any] | None:
     if not isinstance(value, dict) or (_HUGE.search(text) and not _is_finite(cast("Any", value))):
         return None
     return cast("dict[str, Any]", value)
-
-
-_HUGE = re.compile(r"\d{300}|\d[eE]\+?\d{3}")
-"""Numbers that may be beyond what a float holds."""
 
 
 def _is_finite(value: Any) -> bool:

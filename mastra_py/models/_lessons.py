@@ -47,6 +47,12 @@ _DROPPED: Mapping[str, str] = {
 }
 """What the wires call settings that a reply can do without."""
 
+_SAMPLING = frozenset({"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"})
+"""Settings of which some models take one value only: they are left out, whatever the value was."""
+
+_MAX_CHARS = 8_000
+"""How much of a provider's words is read."""
+
 _REPEATED = re.compile(r"[\"']input[\"']\s*:.*", re.DOTALL)
 """What a validation has found fault with, at the end of its words; it may be the whole request."""
 
@@ -88,6 +94,8 @@ _NOT_KNOWN_AGAIN = re.compile(
 )
 _ENCRYPTED = re.compile(r"encrypted[ _]content is not supported|\breasoning input items can only|\binclude\b")
 
+_FIELDS = frozenset(field.name for field in dataclasses.fields(ModelProfile))
+
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
@@ -103,9 +111,6 @@ class Lesson:
         return dataclasses.replace(profile, unsupported=profile.unsupported | {self.lacks})
 
 
-_FIELDS = frozenset(field.name for field in dataclasses.fields(ModelProfile))
-
-
 def lesson_of(error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     """Return what ``error``, the answer to a request with ``body``, teaches about a model of ``profile``."""
     if type(error) not in (RequestError, ModelError) or error.status not in (None, 200, 400, 404, 422):
@@ -113,34 +118,21 @@ def lesson_of(error: ModelError, profile: ModelProfile, body: Mapping[str, Any])
     text = _words(error)
     if not text:
         return None
-    return next((lesson for find in _LESSONS if (lesson := find(text, error, profile, body)) is not None), None)
+    found = next((lesson for find in _FINDERS if (lesson := find(text, profile, body)) is not None), None)
+    return found or _setting(text, error, profile, body)  # these last: their names are common words
 
 
-def _limit_name(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+def _limit_name(text: str, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     names = ("max_tokens", "max_completion_tokens")
     used = profile.max_tokens_field
     if used not in names or used not in body or not _REFUSED.search(text) or not re.search(rf"\b{used}\b", text):
         return None
     if _ABOUT_A_VALUE.search(text) or "too large" in text or "exceed" in text:
         return None
-    other = names[used == names[0]]
-    return Lesson("max_tokens_field", other)
+    return Lesson("max_tokens_field", names[1] if used == names[0] else names[0])
 
 
-def _setting(text: str, error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
-    sampling = {"temperature", "top_p", "top_k", "presence_penalty", "frequency_penalty"}
-    for name in [name.removeprefix("body.") for name in _named(text, error)]:
-        known = next((start for start in _starts(name) if start in _DROPPED), "")
-        setting = _DROPPED.get(known)
-        if setting is None or setting in profile.unsupported or not _has(body, known.rpartition(".")[2]):
-            continue
-        if _ABOUT_A_VALUE.search(text) and setting not in sampling:
-            continue  # the value is wrong, which the user has to know
-        return Lesson(setting)
-    return None
-
-
-def _form(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+def _form(text: str, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     asks = "response_format" in body or any(_has(body.get(name), "format") for name in ("output_config", "text"))
     if not asks or not _FORM.search(text) or not _REFUSED.search(text):
         return None
@@ -151,7 +143,7 @@ def _form(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[st
     return None
 
 
-def _strict(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+def _strict(text: str, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     if not (_STRICT.search(text) and _REFUSED.search(text) and _has(body, "strict")):
         return None
     if profile.strict:
@@ -159,19 +151,19 @@ def _strict(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[
     return Lesson("strict_field") if profile.strict_field and re.search(r"\bstrict\b", text) else None
 
 
-def _system(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
+def _system(text: str, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
     if profile.system_anywhere and _SYSTEM.search(text):
         return Lesson("system_anywhere")
     return None
 
 
-def _prefill(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
+def _prefill(text: str, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
     if profile.prefill and _PREFILL.search(text):
         return Lesson("prefill")
     return None
 
 
-def _encrypted(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+def _encrypted(text: str, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     """A server may not know how to encrypt; a model that does not reason has no reasoning."""
     if profile.thinking is None or "include" not in body or not _ENCRYPTED.search(text):
         return None
@@ -180,7 +172,7 @@ def _encrypted(text: str, _error: ModelError, profile: ModelProfile, body: Mappi
     return Lesson("encrypted_thinking") if profile.encrypted_thinking and _REFUSED.search(text) else None
 
 
-def _turns(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
+def _turns(text: str, profile: ModelProfile, _body: Mapping[str, Any]) -> Lesson | None:
     if profile.user_after_tool and _USER_AFTER_TOOL.search(text):
         return Lesson("user_after_tool")
     if profile.assistant_first and _ASSISTANT_FIRST.search(text):
@@ -188,7 +180,7 @@ def _turns(text: str, _error: ModelError, profile: ModelProfile, _body: Mapping[
     return None
 
 
-def _thinking(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+def _thinking(text: str, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     """Thinking may be bound to what was said before it, or to an account: the same model may not know it again."""
     said = [body.get("messages"), body.get("input")]
     sent = any(_has(messages, key) for messages in said for key in ("signature", "encrypted_content"))
@@ -197,18 +189,36 @@ def _thinking(text: str, _error: ModelError, profile: ModelProfile, body: Mappin
     return None
 
 
-def _stream_usage(text: str, _error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+def _stream_usage(text: str, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
     if profile.stream_usage and "stream_options" in body and "stream_options" in text and _REFUSED.search(text):
         return Lesson("stream_usage")
     return None
 
 
-_Find = Callable[[str, ModelError, ModelProfile, Mapping[str, Any]], Lesson | None]
-_LESSONS: tuple[_Find, ...] = (
-    *(_stream_usage, _limit_name, _thinking, _encrypted, _strict, _form, _system, _prefill, _turns),
-    _setting,
+_FINDERS: tuple[Callable[[str, ModelProfile, Mapping[str, Any]], Lesson | None], ...] = (
+    _stream_usage,
+    _limit_name,
+    _thinking,
+    _encrypted,
+    _strict,
+    _form,
+    _system,
+    _prefill,
+    _turns,
 )
-"""Asked in this order; the settings last, as their names are common words."""
+"""Asked in this order."""
+
+
+def _setting(text: str, error: ModelError, profile: ModelProfile, body: Mapping[str, Any]) -> Lesson | None:
+    for name in _named(text, error):
+        known = next((start for start in _starts(name.removeprefix("body.")) if start in _DROPPED), "")
+        setting = _DROPPED.get(known)
+        if setting is None or setting in profile.unsupported or not _has(body, known.rpartition(".")[2]):
+            continue
+        if _ABOUT_A_VALUE.search(text) and setting not in _SAMPLING:
+            continue  # the value is wrong, which the user has to know
+        return Lesson(setting)
+    return None
 
 
 def _words(error: ModelError) -> str:
@@ -220,7 +230,7 @@ def _words(error: ModelError) -> str:
     body: Any = error.body
     if isinstance(body, Mapping):
         said.append(" ".join(_strings(body)))
-    own = [_A_TOOLS_NAME.sub(r"\1", _REPEATED.sub("", text.lower()[:8000])) for text in said]
+    own = [_A_TOOLS_NAME.sub(r"\1", _REPEATED.sub("", text.lower()[:_MAX_CHARS])) for text in said]
     return "\n".join(own)
 
 

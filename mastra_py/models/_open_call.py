@@ -12,8 +12,13 @@ MAX_ARGS_CHARS = 4 * 1024 * 1024
 """How much the arguments of one tool call may be."""
 
 _OUTSIDE = re.compile(r'["{}\[\]]')
+"""What counts outside of the texts of an object: where one begins, and how deep the object is."""
+
 _IN_TEXT = re.compile(r'\\.|["\\]', re.DOTALL)
+"""What counts within a text: its end, which an escaped quote is not. A backslash alone is the last of a piece."""
+
 _ANYTHING = re.compile(r"\S")
+"""What counts behind the end of the object: it is then none."""
 
 
 class OpenCall:

@@ -24,10 +24,10 @@ from mastra_py.messages import (
 )
 from mastra_py.models._error_body import is_error
 from mastra_py.models._errors import model_error
-from mastra_py.models._openai_schema import strict_schema
+from mastra_py.models._openai_schema import schema_under
 from mastra_py.models._reducer import ReplyReducer
 from mastra_py.models._wire_names import wire_id, wire_name
-from mastra_py.models._wire_values import chosen_tool, data_url, json_text
+from mastra_py.models._wire_values import chosen_tool, data_url, json_text, result_text
 from mastra_py.models.base import ModelRequest, ToolChoice
 from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
@@ -42,6 +42,9 @@ _SAME_NAME = (
 
 SETTINGS = frozenset({*_SAME_NAME, "max_output_tokens", "stop", "parallel_tool_calls"})
 """Settings that this wire has a place for. OpenAI itself knows no ``top_k``; most other servers do."""
+
+REFUSED: Mapping[str, str] = {"thinking_budget": "set reasoning_effort, or what the server calls it in extra_body"}
+"""Settings without a place that cannot be left out in silence, each with the way out."""
 
 _ID_LIMIT = 40
 """Characters that the id of a call may have at OpenAI."""
@@ -69,6 +72,9 @@ _FINISH_REASONS: Mapping[str, FinishReason] = {
 }
 """Reasons by their names in lower case; what some add after a colon says more of the same."""
 
+_REASONING_FIELDS = ("reasoning_content", "reasoning")
+"""What servers call the reasoning of a reply. They want it back by the first name only."""
+
 
 def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]:
     """Return the body of the request.
@@ -93,7 +99,7 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
         if settings.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = settings.parallel_tool_calls
     if request.output is not None:
-        form = _strict_or_not(request.output.schema, "schema", strict=profile.strict)
+        form = schema_under("schema", request.output.schema, strict=profile.strict)
         body["response_format"] = {"type": "json_schema", "json_schema": {"name": request.output.name, **form}}
     wanted: dict[str, Any] = {
         **{name: getattr(settings, name) for name in _SAME_NAME},
@@ -105,17 +111,93 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
     return body
 
 
-def _strict_or_not(schema: Mapping[str, Any], key: str, *, strict: bool) -> dict[str, Any]:
-    """Return a schema under ``key``, strictly where that can be said. What then does not fit is asked for again."""
-    said = strict_schema(schema) if strict else None
-    return {key: dict(schema)} if said is None else {key: said, "strict": True}
-
-
 def _messages(request: ModelRequest, server: str) -> list[dict[str, Any]]:
     messages: list[dict[str, Any]] = [{"role": "system", "content": request.system}] if request.system else []
     for message in request.messages:
-        messages += _ENCODERS[message.role](message, server)
+        messages += _encoded(message, server)
     return messages
+
+
+def _encoded(message: Message, server: str) -> list[dict[str, Any]]:
+    match message.role:
+        case "system":
+            return [{"role": "system", "content": message.text}]
+        case "user":
+            return _user(message)
+        case "assistant":
+            return [_assistant(message, server)]
+        case "tool":
+            return [_tool_result(result) for result in message.tool_results]
+
+
+def _user(message: Message) -> list[dict[str, Any]]:
+    content = [part for part in map(_user_part, message.parts) if part]
+    if not content:
+        return []
+    if all("text" in part for part in content):  # a plain text is the only form that every server takes
+        return [{"role": "user", "content": "\n\n".join([part["text"] for part in content])}]
+    return [{"role": "user", "content": content}]
+
+
+def _user_part(part: Part) -> dict[str, Any] | None:
+    match part:
+        case TextPart(text=text) | FeedbackPart(text=text):
+            return {"type": "text", "text": text}
+        case ImagePart(url=url):
+            return {"type": "image_url", "image_url": {"url": url or data_url(part)}}
+        case FilePart(url=None, filename=filename):
+            file = {"file_data": data_url(part)}
+            return {"type": "file", "file": {"filename": filename, **file} if filename else file}
+        case FilePart():
+            msg = "chat completions take no file by url; give the FilePart its data and media_type"
+            raise UserError(msg)
+        case _:
+            return None
+
+
+def _assistant(message: Message, server: str) -> dict[str, Any]:
+    encoded: dict[str, Any] = {"role": "assistant", "content": message.text}  # beside calls too: some take no null
+    reasoning = "".join([p.text for p in message.parts if type(p) is ReasoningPart and _belongs_to(p, server)])
+    if reasoning:
+        encoded["reasoning_content"] = reasoning
+    if calls := message.tool_calls:
+        encoded["tool_calls"] = [_tool_call(call) for call in calls]
+    return encoded
+
+
+def _belongs_to(part: ReasoningPart, server: str) -> bool:
+    """Whether this very server sent the reasoning, under the name that servers want it back by."""
+    metadata = part.metadata or {}
+    return (part.provider, metadata.get("server"), metadata.get("field")) == (PROVIDER, server, "reasoning_content")
+
+
+def _tool_call(call: ToolCallPart) -> dict[str, Any]:
+    # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
+    function = {"name": wire_name(call.tool_name), "arguments": json_text(call.args)}
+    return {"id": _call_id(call.tool_call_id), "type": "function", "function": function}
+
+
+def _tool_result(part: ToolResultPart) -> dict[str, Any]:
+    # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
+    return {"role": "tool", "tool_call_id": _call_id(part.tool_call_id), "content": result_text(part)}
+
+
+def _call_id(call_id: str) -> str:
+    """Return a call's id: as it is, since some servers want theirs back so, unless it is longer than OpenAI takes."""
+    return call_id if len(call_id) <= _ID_LIMIT else wire_id(call_id, _ID_LIMIT)
+
+
+def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
+    function: dict[str, Any] = {"name": tool.name, **schema_under("parameters", tool.parameters, strict=strict)}
+    if tool.description:
+        function["description"] = tool.description
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:
+    if choice in ("none", "required"):
+        return choice
+    return {"type": "function", "function": {"name": chosen_tool(choice, tools)}}
 
 
 class ChatDecoder:
@@ -126,8 +208,7 @@ class ChatDecoder:
     def __init__(self, reducer: ReplyReducer, *, server: str) -> None:
         """Decode for ``reducer``; reasoning is marked as that of ``server``."""
         self._reducer = reducer
-        # Some servers send the same text under both names, for old and new clients: the first one counts.
-        self._marks = [(field, {"field": field, "server": server}) for field in ("reasoning_content", "reasoning")]
+        self._marks = [(field, {"field": field, "server": server}) for field in _REASONING_FIELDS]
         self._refused = False
 
     @property
@@ -194,7 +275,7 @@ class ChatDecoder:
         for field, mark in self._marks:
             if thought := delta.get(field):
                 events += reducer.reasoning(thought, mark)
-                break
+                break  # some servers send the same text under both names, for old and new clients
         if type(text) is list:
             events += self._read_parts(cast("list[Any]", text))
         elif text:
@@ -239,87 +320,3 @@ class ChatDecoder:
 def _args_text(function: dict[str, Any]) -> str | None:
     args = function.get("arguments")
     return args if args is None or isinstance(args, str) else json_text(args)
-
-
-def _system(message: Message, _server: str) -> list[dict[str, Any]]:
-    return [{"role": "system", "content": message.text}]
-
-
-def _user(message: Message, _server: str) -> list[dict[str, Any]]:
-    content = [part for part in map(_user_part, message.parts) if part]
-    if not content:
-        return []
-    if all("text" in part for part in content):  # a plain text is the only form that every server takes
-        return [{"role": "user", "content": "\n\n".join([part["text"] for part in content])}]
-    return [{"role": "user", "content": content}]
-
-
-def _user_part(part: Part) -> dict[str, Any] | None:
-    match part:
-        case TextPart(text=text) | FeedbackPart(text=text):
-            return {"type": "text", "text": text}
-        case ImagePart(url=url):
-            return {"type": "image_url", "image_url": {"url": url or data_url(part)}}
-        case FilePart(url=None, filename=filename):
-            file = {"file_data": data_url(part)}
-            return {"type": "file", "file": {"filename": filename, **file} if filename else file}
-        case FilePart():
-            msg = "chat completions take no file by url; give the FilePart its data and media_type"
-            raise UserError(msg)
-        case _:
-            return None
-
-
-def _assistant(message: Message, server: str) -> list[dict[str, Any]]:
-    calls = [_tool_call(call) for call in message.tool_calls]
-    text = message.text
-    encoded: dict[str, Any] = {"role": "assistant", "content": text}  # beside calls too: some take no null
-    reasoning = "".join([p.text for p in message.parts if type(p) is ReasoningPart and _belongs_to(p, server)])
-    if reasoning:
-        encoded["reasoning_content"] = reasoning
-    if calls:
-        encoded["tool_calls"] = calls
-    return [encoded]
-
-
-def _belongs_to(part: ReasoningPart, server: str) -> bool:
-    """Whether this very server sent the reasoning, under the name that servers want it back by."""
-    metadata = part.metadata or {}
-    return (part.provider, metadata.get("server"), metadata.get("field")) == (PROVIDER, server, "reasoning_content")
-
-
-def _tool_call(call: ToolCallPart) -> dict[str, Any]:
-    # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
-    function = {"name": wire_name(call.tool_name), "arguments": json_text(call.args)}
-    return {"id": _call_id(call.tool_call_id), "type": "function", "function": function}
-
-
-def _tool_results(message: Message, _server: str) -> list[dict[str, Any]]:
-    return [_tool_result(result) for result in message.tool_results]
-
-
-def _tool_result(part: ToolResultPart) -> dict[str, Any]:
-    # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
-    content = part.result if isinstance(part.result, str) else json_text(part.result)
-    return {"role": "tool", "tool_call_id": _call_id(part.tool_call_id), "content": content}
-
-
-def _call_id(call_id: str) -> str:
-    """Return a call's id: as it is, since some servers want theirs back so, unless it is longer than OpenAI takes."""
-    return call_id if len(call_id) <= _ID_LIMIT else wire_id(call_id, _ID_LIMIT)
-
-
-_ENCODERS = {"system": _system, "user": _user, "assistant": _assistant, "tool": _tool_results}
-
-
-def _tool(tool: Tool, *, strict: bool) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": tool.name, **_strict_or_not(tool.parameters, "parameters", strict=strict)}
-    if tool.description:
-        function["description"] = tool.description
-    return {"type": "function", "function": function}
-
-
-def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:
-    if choice in ("none", "required"):
-        return choice
-    return {"type": "function", "function": {"name": chosen_tool(choice, tools)}}

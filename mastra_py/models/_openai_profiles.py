@@ -14,8 +14,10 @@ _NEW_LIMIT = re.compile(r"o\d|gpt-[5-9]")
 
 _REASONS = re.compile(r"o\d|gpt-[5-9](?!.*chat)")
 _ALWAYS_REASONS = re.compile(r"o\d|gpt-5(?!\.\d)(?!.*chat)")
-"""Models that refuse what sets the sampling. Later ones take it where their effort is "none"; what they refuse is
-learned."""
+"""Models that refuse what sets the sampling.
+
+Later ones take it where their effort is "none"; what they refuse is learned.
+"""
 
 _NO_NATIVE_OUTPUT = re.compile(r"gpt-3\.?5|gpt-4(?!o|\.[1-9])|gpt-4o-2024-05-13|o1-mini|o1-preview")
 """Models from before structured output."""

@@ -77,6 +77,15 @@ def strict_schema(schema: Mapping[str, Any]) -> _Schema | None:
     return strict
 
 
+def schema_under(key: str, schema: Mapping[str, Any], *, strict: bool) -> _Schema:
+    """Return a schema under ``key``, marked as strict where that is wanted and can be said.
+
+    A reply that does not fit the schema of a request that is not strict is asked for again.
+    """
+    said = strict_schema(schema) if strict else None
+    return {key: dict(schema)} if said is None else {key: said, "strict": True}
+
+
 class _UnsayableError(Exception):
     """Something in a schema is beyond the dialect."""
 

@@ -20,7 +20,8 @@ from mastra_py.models._history import in_turns, repaired
 from mastra_py.models._lessons import lesson_of
 from mastra_py.models._output_words import in_prompt
 from mastra_py.models._reducer import ReplyReducer
-from mastra_py.models._wire_stream import Decoder, WireStream
+from mastra_py.models._reply import Decoder
+from mastra_py.models._wire_stream import WireStream
 from mastra_py.models.base import ModelRequest
 from mastra_py.models.profile import ModelProfile
 from mastra_py.models.settings import ModelSettings
@@ -30,13 +31,20 @@ logger = getLogger("mastra_py")
 _MEANT = frozenset({"stop", "thinking_budget"})
 """Settings that are never left out in silence: what the reply means depends on them."""
 
-_FORM = ("native_output", "output_with_tools")
+_ABOUT_FORM = frozenset({"native_output", "output_with_tools"})
+"""Lessons that are of no use where the form of a reply is wanted natively in any case."""
 
 
 class Encode(Protocol):
     """Returns the body of a request to ``server``; a ``UserError`` where something in it has no place on the wire."""
 
     def __call__(self, request: ModelRequest, *, model: str, profile: ModelProfile, server: str) -> dict[str, Any]: ...
+
+
+class MakeDecoder(Protocol):
+    """Returns what reads one reply of ``server``, and tells the reducer what is in it."""
+
+    def __call__(self, reducer: ReplyReducer, /, *, server: str) -> Decoder: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +74,7 @@ class Wire:
     elsewhere: str = ""
     sdk: Callable[[], Any]
     encode: Encode
-    decoder: Callable[[ReplyReducer, str], Decoder]
+    decoder: MakeDecoder
     known: Callable[[str, bool], ModelProfile]
 
 
@@ -138,32 +146,39 @@ class ProviderModel:
         """
         self.check()
         wire, profile, server = self._wire, self.profile, self._api.base_url
-        request = repaired(self._fitted(request, profile), prefill=profile.prefill)
-        messages = in_turns(
-            request.messages, assistant_first=profile.assistant_first, user_after_tool=profile.user_after_tool
-        )
-        if messages is not request.messages:
-            request = dataclasses.replace(request, messages=messages)
-        if not request.messages:
-            msg = f"{self!r} was given nothing to answer: no message has anything in it that can be sent"
-            raise UserError(msg)
+        request = self._sendable(request, profile)
         body = wire.encode(request, model=self._name, profile=profile, server=server)
         taken_ids = (call.tool_call_id for message in request.messages for call in message.tool_calls)
         return WireStream(
             partial(self._api.post, wire.path, body, request.settings),
-            wire.decoder(ReplyReducer(provider=wire.provider, taken_ids=taken_ids), server),
+            wire.decoder(ReplyReducer(provider=wire.provider, taken_ids=taken_ids), server=server),
             sdk=wire.sdk(),
             provider=wire.provider,
             model=self._name,
             settings=request.settings,
-            on_error=partial(self._learn, profile, body, request.native_output),
+            on_error=partial(self._on_error, profile=profile, body=body, forced=request.native_output),
         )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._name!r})"
 
+    def _sendable(self, request: ModelRequest, profile: ModelProfile) -> ModelRequest:
+        """Return the request as a model of ``profile`` takes it, with its conversation repaired.
+
+        Raises:
+            UserError: nothing is left of the conversation, or something in it cannot be sent.
+        """
+        request = repaired(self._fitted(request, profile), prefill=profile.prefill)
+        messages = in_turns(
+            request.messages, assistant_first=profile.assistant_first, user_after_tool=profile.user_after_tool
+        )
+        if not messages:
+            msg = f"{self!r} was given nothing to answer: no message has anything in it that can be sent"
+            raise UserError(msg)
+        return request if messages is request.messages else dataclasses.replace(request, messages=messages)
+
     def _fitted(self, request: ModelRequest, profile: ModelProfile) -> ModelRequest:
-        """Return the request as a model of ``profile`` takes it."""
+        """Return the request without what a model of ``profile`` has no place for, or with it in another place."""
         native = profile.native_output and (profile.output_with_tools or not request.tools)
         if request.output is not None and not (native or request.native_output):
             request = in_prompt(request, request.output)
@@ -171,18 +186,15 @@ class ProviderModel:
             request = _with_system_first(request)
         if not profile.replay_thinking:
             request = _without_thinking(request)
-        lacking = self._lacking(request.settings, profile)
-        if lacking:
-            request = dataclasses.replace(request, settings=request.settings.without(lacking))
+        left_out = self._left_out(request.settings, profile)
+        if left_out:
+            request = dataclasses.replace(request, settings=request.settings.without(left_out))
         return request
 
-    def _lacking(self, settings: ModelSettings, profile: ModelProfile) -> frozenset[str]:
+    def _left_out(self, settings: ModelSettings, profile: ModelProfile) -> frozenset[str]:
+        """Return the settings that are not sent, with one warning for each."""
         wire, names = self._wire, settings.set_names()
-        refused = dict.fromkeys(names & profile.unsupported & _MEANT, "it is not one of this model's")
-        refused |= {name: way_out for name, way_out in wire.refused.items() if name in names}
-        for name, way_out in sorted(refused.items()):
-            msg = f"{self!r} does not take the model setting {name}; {way_out}"
-            raise UserError(msg)
+        self._check_meant(names, profile)
         lacking = (names - wire.settings) | (names & profile.unsupported)
         if profile.thinking is None:
             lacking |= names & {"reasoning_effort", "thinking_budget"}
@@ -192,15 +204,26 @@ class ProviderModel:
             logger.warning("%r does not take the model setting %s: it is left out", self, name)
         return lacking
 
-    def _learn(self, profile: ModelProfile, body: Mapping[str, Any], forced: bool, error: ModelError) -> None:  # noqa: FBT001 -- bound by partial
-        """Remember what a refusal of ``body``, written for ``profile``, says that the model lacks.
+    def _check_meant(self, names: frozenset[str], profile: ModelProfile) -> None:
+        """Refuse settings that have no place here and cannot be left out in silence."""
+        refused = dict.fromkeys(names & profile.unsupported & _MEANT, "it is not one of this model's")
+        refused |= {name: way_out for name, way_out in self._wire.refused.items() if name in names}
+        if refused:
+            name = min(refused)
+            msg = f"{self!r} does not take the model setting {name}; {refused[name]}"
+            raise UserError(msg)
 
-        ``forced``: the form of the reply is wanted natively in any case, so that lacking it is the error it is.
+    def _on_error(self, error: ModelError, *, profile: ModelProfile, body: Mapping[str, Any], forced: bool) -> None:
+        """Add what is known here: which place may not be there, and what a refusal of ``body`` says the model lacks.
+
+        ``profile`` is the one that ``body`` was written for. ``forced``: the form of the reply is wanted natively in
+        any case, so that lacking it is the error it is.
         """
         if error.status == 404 and error.code is None and not self._api.is_official:  # there may be no such place
             error.message = f"{error.message} ({self._api.base_url}{self._wire.path}{self._wire.elsewhere})"
+            error.args = (error.message,)
         lesson = lesson_of(error, profile, body)
-        if lesson is None or (forced and lesson.lacks in _FORM):
+        if lesson is None or (forced and lesson.lacks in _ABOUT_FORM):
             return
         self._learned = lesson.applied(self.profile)  # which may know more by now: there are calls at once
         error.learned = lesson.lacks

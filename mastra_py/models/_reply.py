@@ -11,7 +11,7 @@ from mastra_py.events import ModelEvent
 from mastra_py.models._error_body import is_error
 from mastra_py.models._errors import model_error
 from mastra_py.models._json import read_json
-from mastra_py.models._sse import SSEEvent, SSESplitter
+from mastra_py.models._sse import BOM, SSEEvent, SSESplitter
 
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What reading a chunk of an unexpected shape raises."""
@@ -19,8 +19,8 @@ _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticErr
 MAX_PLAIN_BYTES = 1024 * 1024
 """How much is read of a body that is no event stream."""
 
-_BLANK = b"\xef\xbb\xbf \t\r\n"
-_MOST_BLANK = 1024  # bytes; a server may keep its connection alive with empty lines
+_BLANK = BOM + b" \t\r\n"
+_MAX_BLANK_BYTES = 1024  # a server may keep its connection alive with empty lines
 _PLAIN = (b"{", b"[", b"<", b"\0")
 """What no event stream begins with: JSON, a web page, AWS's own framing. The content type is not reliable."""
 
@@ -97,6 +97,20 @@ class ReplyReader:
         except _UNREADABLE as exc:
             self.fail(_unreadable(exc))
 
+    def break_off(self, error: ModelError) -> None:
+        """Read that nothing readable follows. A reply that has said how it ended is whole all the same."""
+        try:
+            self.events.extend(self._decoder.end(marked=False))
+        except ModelError:
+            self.fail(error)
+        else:
+            self.finished = True
+
+    def fail(self, error: ModelError) -> None:
+        """End the reply with ``error``, behind the events that came before it."""
+        self.failure = error
+        self.events.extend(self._decoder.fail())
+
     def _decode(self, news: list[SSEEvent]) -> None:
         decoder, events = self._decoder, self.events
         for name, data in news:
@@ -117,30 +131,16 @@ class ReplyReader:
                     msg = f"an object is expected, there is {type(chunk).__name__}"
                     raise _NoChunkError(msg)
 
-    def break_off(self, error: ModelError) -> None:
-        """Read that nothing readable follows. A reply that has said how it ended is whole all the same."""
-        try:
-            self.events.extend(self._decoder.end(marked=False))
-        except ModelError:
-            self.fail(error)
-        else:
-            self.finished = True
-
-    def fail(self, error: ModelError) -> None:
-        """End the reply with ``error``, behind the events that came before it."""
-        self.failure = error
-        self.events.extend(self._decoder.fail())
-
     def _begin(self, piece: bytes | None) -> bytes | None:
         """Return what has come of an event stream, once it is known to be one. Of anything else make an error."""
         beginning = self._beginning
         beginning += piece or b""
-        start = bytes(beginning[:_MOST_BLANK]).lstrip(_BLANK)[:1]
+        start = bytes(beginning[:_MAX_BLANK_BYTES]).lstrip(_BLANK)[:1]
         if start in _PLAIN:
             if piece is None or len(beginning) > MAX_PLAIN_BYTES:
                 self.fail(_plain_error(bytes(beginning), self.headers))
             return None
-        if not start and piece is not None and len(beginning) < _MOST_BLANK:
+        if not start and piece is not None and len(beginning) < _MAX_BLANK_BYTES:
             return None
         self._is_stream = True
         self._beginning = bytearray()
@@ -167,7 +167,7 @@ def _plain_error(data: bytes, headers: Mapping[str, str]) -> ModelError:
         msg = "the provider answered with a web page instead of an event stream; is the base URL right, with its path?"
         return StreamError(msg, retryable=False, body=data.decode("utf-8", "replace"))
     try:
-        body = read_json(data.removeprefix(b"\xef\xbb\xbf"))
+        body = read_json(data.removeprefix(BOM))
     except ValueError as exc:
         error = StreamError("the reply is neither an event stream nor JSON")
         error.__cause__ = exc

@@ -25,11 +25,12 @@ from mastra_py.messages import (
     ToolResultPart,
 )
 from mastra_py.models._wire_names import wire_id, wire_name
-from mastra_py.models._wire_values import data_url, json_text
+from mastra_py.models._wire_values import data_url, json_text, result_text
 
 PROVIDER = "openai"
 
-_LONGEST_ID = 64
+_ID_LIMIT = 64
+"""Characters that the id of a call may have."""
 
 _WANTS_IDS = ".azure.com"
 """Hosts under it refuse reasoning without its id, and before a message they want that one's id, too."""
@@ -54,7 +55,7 @@ def items_of(message: Message, *, server: str, reasons: bool) -> list[dict[str, 
         case "assistant":
             return _assistant(message, server, reasons=reasons)
         case "tool":
-            return [_result(result) for result in message.tool_results]
+            return [_tool_result(result) for result in message.tool_results]
 
 
 def thought_of(item: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -79,20 +80,20 @@ def _user_part(part: Part) -> dict[str, Any] | None:
 
 def _assistant(message: Message, server: str, *, reasons: bool) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
-    following: ReasoningPart | None = None  # the thinking that the last of the items is
+    thinking: ReasoningPart | None = None  # what the last of the items was made of, where it is thinking
     for part in reversed(message.parts):  # whether reasoning is valid depends on what follows it
         match part:
             case TextPart(text=text):
                 # A plain text: as a list of output_text, other servers want the id that the item had.
                 items.append({"type": "message", "role": "assistant", "content": text})
-                following = None
+                thinking = None
             case ToolCallPart():
-                items.append(_call(part))
-                following = None
+                items.append(_tool_call(part))
+                thinking = None
             case ReasoningPart() if reasons and items:
-                if thought := _thought(part, server, items[-1], following):
+                if thought := _thought(part, server, items[-1], thinking):
                     items += thought
-                    following = part
+                    thinking = part
             case _:
                 pass
     return items[::-1]
@@ -101,7 +102,10 @@ def _assistant(message: Message, server: str, *, reasons: bool) -> list[dict[str
 def _thought(
     part: ReasoningPart, server: str, following: dict[str, Any], thinking: ReasoningPart | None
 ) -> list[dict[str, Any]]:
-    """Return the reasoning item before ``following``, which may be ``thinking``; none where it has no place there."""
+    """Return the reasoning item before ``following``, none where it has no place there.
+
+    ``thinking`` is what ``following`` was made of, where that is reasoning too.
+    """
     metadata = part.metadata or {}
     if part.provider != PROVIDER or metadata.get("server") != server or not _leads_to(metadata, following, thinking):
         return []
@@ -131,7 +135,7 @@ def _leads_to(metadata: Mapping[str, Any], item: dict[str, Any], thinking: Reaso
     return call_id is None or re.fullmatch(rf"{re.escape(_call_id(call_id))}(?:_\d+)?", item["call_id"]) is not None
 
 
-def _call(call: ToolCallPart) -> dict[str, Any]:
+def _tool_call(call: ToolCallPart) -> dict[str, Any]:
     # Arguments that were no JSON object go back as the `{}` that `args` then is: servers parse them.
     return {
         "type": "function_call",
@@ -141,12 +145,11 @@ def _call(call: ToolCallPart) -> dict[str, Any]:
     }
 
 
-def _result(part: ToolResultPart) -> dict[str, Any]:
+def _tool_result(part: ToolResultPart) -> dict[str, Any]:
     # The wire has no mark for errors. Their text says what went wrong and goes as it is: a ToolError chose its words.
-    output = part.result if isinstance(part.result, str) else json_text(part.result)
-    return {"type": "function_call_output", "call_id": _call_id(part.tool_call_id), "output": output}
+    return {"type": "function_call_output", "call_id": _call_id(part.tool_call_id), "output": result_text(part)}
 
 
 def _call_id(call_id: str) -> str:
     """Return the id of a call as this wire takes it: of any characters, but not too many."""
-    return call_id if 0 < len(call_id) <= _LONGEST_ID else wire_id(call_id, _LONGEST_ID)
+    return call_id if 0 < len(call_id) <= _ID_LIMIT else wire_id(call_id, _ID_LIMIT)

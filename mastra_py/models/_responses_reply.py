@@ -61,7 +61,7 @@ _CUT_BY: Mapping[str, FinishReason] = {"content_filter": "content_filter", "max_
 class ResponsesDecoder:
     """Reads the events of one reply."""
 
-    __slots__ = ("_current", "_items", "_reducer", "_refused", "_server", "_thought")
+    __slots__ = ("_current", "_items", "_owes_led_to", "_reducer", "_refused", "_server")
 
     def __init__(self, reducer: ReplyReducer, *, server: str) -> None:
         """Decode for ``reducer``; reasoning is marked as that of ``server``."""
@@ -69,7 +69,8 @@ class ResponsesDecoder:
         self._server = server
         self._items = OutputItems()
         self._current: OutputItem | None = None  # the one that is being shown
-        self._thought = False  # the current item is whole reasoning that can go back, and what it leads to is to come
+        # The current item is whole reasoning that can go back, and what it leads to is to come.
+        self._owes_led_to = False
         self._refused = False
 
     @property
@@ -210,8 +211,8 @@ class ResponsesDecoder:
             return []
         self._current = item
         events: list[ModelEvent] = []
-        if self._thought:
-            self._thought = False
+        if self._owes_led_to:
+            self._owes_led_to = False
             known_by = "id" if raw.get("type") == "reasoning" else "call_id"  # one thought may lead to the next
             led_to = {name: raw[name] for name in ("type", known_by) if raw.get(name)}
             events = self._reducer.reasoning("", {"led_to": led_to})
@@ -292,7 +293,7 @@ class ResponsesDecoder:
         if thought is None:
             return events + self._reducer.end_block() if item is self._current else events
         events += self._turn_to(item, raw)
-        self._thought = True
+        self._owes_led_to = True
         return events + self._reducer.reasoning("", {"server": self._server, "item": thought})
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's Responses API as data: a request as its JSON body; what reads a reply stands beside it. No I/O.
+"""A request to OpenAI's Responses API as its JSON body. No I/O; what reads a reply is ``_responses_reply``.
 
 Other servers and proxies speak this wire too, each a little differently: what is written is what all of them take.
 """
@@ -9,15 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from mastra_py.errors import UserError
-from mastra_py.models._openai_schema import strict_schema
-from mastra_py.models._responses_items import PROVIDER, items_of
-from mastra_py.models._responses_reply import ResponsesDecoder
+from mastra_py.models._openai_schema import schema_under
+from mastra_py.models._responses_items import items_of
 from mastra_py.models._wire_values import chosen_tool
 from mastra_py.models.base import ModelRequest, ToolChoice
 from mastra_py.models.profile import ModelProfile
 from mastra_py.tools import Tool
-
-__all__ = ["PROVIDER", "REFUSED", "SETTINGS", "ResponsesDecoder", "encode"]
 
 _SAME_NAME = ("temperature", "top_p", "max_output_tokens", "service_tier", "store")
 """Settings that this wire calls what they are called here."""
@@ -55,9 +52,8 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
     body: dict[str, Any] = {"model": model, "input": items, "stream": True}
     if request.system:
         body["instructions"] = request.system
-    if (
-        reasons and profile.encrypted_thinking
-    ):  # whether the reply is kept or not: see _responses_items. Models that do not reason refuse it.
+    # Whether the reply is kept or not, see _responses_items. Models that do not reason refuse it.
+    if reasons and profile.encrypted_thinking:
         body["include"] = [_ENCRYPTED]
     if request.tools:
         body["tools"] = [_tool(tool, profile) for tool in request.tools]
@@ -66,7 +62,7 @@ def encode(request: ModelRequest, *, model: str, profile: ModelProfile, server: 
         if settings.parallel_tool_calls is not None:
             body["parallel_tool_calls"] = settings.parallel_tool_calls
     if request.output is not None:
-        form = _strict_or_not(request.output.schema, "schema", profile)
+        form = _schema("schema", request.output.schema, profile)
         body["text"] = {"format": {"type": "json_schema", "name": request.output.name, **form}}
     if settings.reasoning_effort is not None:
         body["reasoning"] = {"effort": settings.reasoning_effort}
@@ -90,14 +86,13 @@ def _tool(tool: Tool, profile: ModelProfile) -> dict[str, Any]:
     encoded: dict[str, Any] = {"type": "function", "name": tool.name}
     if tool.description:
         encoded["description"] = tool.description
-    return encoded | _strict_or_not(tool.parameters, "parameters", profile)
+    return encoded | _schema("parameters", tool.parameters, profile)
 
 
-def _strict_or_not(schema: Mapping[str, Any], key: str, profile: ModelProfile) -> dict[str, Any]:
-    """Return a schema under ``key``, strictly where that can be said. Left out, ``strict`` would mean yes for tools."""
-    if profile.strict and (said := strict_schema(schema)) is not None:
-        return {key: said, "strict": True}
-    return {key: dict(schema), "strict": False} if profile.strict_field else {key: dict(schema)}
+def _schema(key: str, schema: Mapping[str, Any], profile: ModelProfile) -> dict[str, Any]:
+    """Return a schema under ``key`` with the mark of strictness: left out, it would mean yes for tools."""
+    form = schema_under(key, schema, strict=profile.strict)
+    return form if "strict" in form or not profile.strict_field else {**form, "strict": False}
 
 
 def _tool_choice(choice: ToolChoice, tools: Sequence[Tool]) -> Any:

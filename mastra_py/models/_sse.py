@@ -14,9 +14,13 @@ SSEEvent: TypeAlias = tuple[str | None, bytes]
 """The name of an event, ``None`` where it has none, and its data. A plain tuple, as there is one a delta."""
 
 MAX_EVENT_BYTES = 16 * 1024 * 1024
-_BOM = b"\xef\xbb\xbf"
+"""How large an event may be."""
+
+BOM = b"\xef\xbb\xbf"
+"""What some servers write before the first event: the mark of UTF-8."""
+
 _LF = 0x0A
-_LARGE = 64 * 1024
+_LARGE = 64 * 1024  # bytes of an event from which on its lines are read one after another
 
 
 class SSESplitter:
@@ -76,7 +80,7 @@ class SSESplitter:
             self._held = bytearray()
         if self._at_start:
             self._at_start = False
-            data = data.removeprefix(_BOM)
+            data = data.removeprefix(BOM)
         return data
 
 

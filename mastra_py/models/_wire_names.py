@@ -16,11 +16,11 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
 _UNFIT_RUN = re.compile(r"[^a-zA-Z0-9_-]+")
 
-_MAPPED = re.compile(r"_[0-9a-f]{16}\Z")
-"""The end of what was changed here."""
-
 _DIGEST = 16
 """Length of a digest: 64 bits, in hex."""
+
+_MAPPED = re.compile(rf"_[0-9a-f]{{{_DIGEST}}}\Z")
+"""The end of what was changed here."""
 
 
 def wire_name(name: str, limit: int = NAME_LIMIT) -> str:

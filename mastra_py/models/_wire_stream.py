@@ -22,7 +22,7 @@ from mastra_py.models.settings import ModelSettings
 DRAIN_SECONDS = 0.5
 """How long a server may take to end the body of a reply that is whole; after that its connection is closed."""
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Patience:
@@ -48,7 +48,7 @@ class Patience:
         self._begun = True
         self._silent = 0.0
 
-    async def wait(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def wait(self, call: Callable[[], Awaitable[_T]]) -> _T:
         """Return what ``call`` returns.
 
         Raises:
@@ -73,8 +73,9 @@ class Patience:
             words = f"no piece of the reply came within first_timeout={self._first:g} seconds"
             limits.append((self._first - self._silent, words))
         elif self._between is not None:
-            where = "piece of the reply came" if not self._begun else "further piece of the reply came"
-            limits.append((self._between - self._silent, f"no {where} for timeout={self._between:g} seconds"))
+            piece = "further piece" if self._begun else "piece"
+            words = f"no {piece} of the reply came for timeout={self._between:g} seconds"
+            limits.append((self._between - self._silent, words))
         if self._total is not None:
             words = f"the reply was not over within total_timeout={self._total:g} seconds"
             limits.append((self._total - self._waited, words))
@@ -115,7 +116,7 @@ class WireStream:
         self._patience = None if patience.is_endless else patience  # a scope a piece costs as much as reading it
         self._response: Any = None
         self._chunks: AsyncGenerator[bytes]
-        self._raised = False
+        self._raised = False  # the failure of the reply; asked again, the stream raises the same error
 
     async def __aenter__(self) -> Self:
         try:
@@ -167,7 +168,7 @@ class WireStream:
                 patience.got_piece()
         return events.popleft()
 
-    async def _wait(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def _wait(self, call: Callable[[], Awaitable[_T]]) -> _T:
         return await (call() if self._patience is None else self._patience.wait(call))
 
     def _reading_error(self, exc: Exception) -> ModelError:

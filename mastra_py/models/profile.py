@@ -10,6 +10,8 @@ from typing import Any, Literal, NoReturn, cast
 from mastra_py.errors import UserError
 from mastra_py.models.settings import OURS, ModelSettings
 
+_THINKING = ("effort", "budget", None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelProfile:
@@ -83,9 +85,6 @@ class ModelProfile:
         for unknown in sorted(names - known, key=str):
             _refuse("unsupported", f"names of model settings ({', '.join(sorted(known))})", unknown)
         object.__setattr__(self, "unsupported", names)
-
-
-_THINKING = ("effort", "budget", None)
 
 
 def _refuse(name: str, wanted: str, got: object) -> NoReturn:

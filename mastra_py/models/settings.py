@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NoReturn, TypeAlias, cast
 
 from mastra_py.errors import UserError
 
@@ -18,11 +18,12 @@ ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high",
 _TIMEOUTS = ("timeout", "first_timeout", "total_timeout")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _WHOLE = {"max_output_tokens": 1, "top_k": 1, "thinking_budget": 0, "seed": None}
+"""Whole numbers, each with the least that it may be."""
 _SWITCHES = ("parallel_tool_calls", "store")
 _PENALTIES = ("presence_penalty", "frequency_penalty")
 _CACHES = (True, False, "5m", "1h")
 
-OURS = frozenset({"timeout", "first_timeout", "total_timeout", "extra_body", "extra_headers"})
+OURS = frozenset({*_TIMEOUTS, "extra_body", "extra_headers"})
 """Settings that are kept here, whatever the provider is."""
 
 
@@ -172,6 +173,6 @@ def read_settings(settings: object, where: str = "model_settings") -> ModelSetti
     return ModelSettings(**given)
 
 
-def _refuse(name: str, wanted: str, got: object) -> None:
+def _refuse(name: str, wanted: str, got: object) -> NoReturn:
     msg = f"model setting {name} must be {wanted}, got {got!r}"
     raise UserError(msg)

@@ -15,13 +15,13 @@ from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
+from mastra_py._checks import whole_number
 from mastra_py._loop.channel import NullOut
 from mastra_py._loop.ledger import CURRENT, Account, Ledger
 from mastra_py._loop.processing import ERROR_METHODS, INPUT_METHODS, OUTPUT_METHODS, Pipeline, check_processors
 from mastra_py._loop.step import ModelCall
 from mastra_py._loop.structured import JsonPromptInjection, ask, with_output
 from mastra_py._output import OutputFormat, Reader, ReadSchema
-from mastra_py._read_options import whole_number
 from mastra_py._reply_json import Unusable
 from mastra_py.errors import JudgeError, OutputValidationError, TripWire, UserError
 from mastra_py.messages import Message

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, cast
@@ -11,6 +10,7 @@ from typing import Any, Generic, cast
 from pydantic import TypeAdapter
 from typing_extensions import TypeVar
 
+from mastra_py._checks import is_number
 from mastra_py._loop.callbacks import resolve
 from mastra_py._output import OutputFormat, OutputType, Reader, output_type
 from mastra_py._reply_json import Unusable, read_json_reply, refuse_contradictions
@@ -156,7 +156,7 @@ def _read_score(text: str, *, last: bool) -> float:  # noqa: ARG001 -- read the 
     score: object = cast("dict[str, Any]", value).get("score") if isinstance(value, dict) else None
     if isinstance(score, str) and _DECIMAL.fullmatch(score.strip()):
         score = float(score)
-    if isinstance(score, bool) or not isinstance(score, int | float) or not abs(score) <= sys.float_info.max:
+    if not is_number(score):
         msg = 'it has to be {"score": number}, with a finite number'
         raise Unusable(msg)
     return score

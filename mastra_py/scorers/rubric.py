@@ -6,12 +6,12 @@ verdicts, and which criteria there are and which of them are required is never t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from mastra_py._checks import is_number
 from mastra_py.errors import UserError
 from mastra_py.models.base import Model
 from mastra_py.scorers._rubric_prompt import RUBRIC_INSTRUCTIONS, rubric_prompt
@@ -64,7 +64,7 @@ def create_rubric_scorer(
     where = f"scorer {id!r}"
     effective = _judge(model, judge, where)
     own = () if criteria is None else read_rubric(criteria, f"{where}: criteria")
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not 0 < scale <= sys.float_info.max:  # pyright: ignore[reportUnnecessaryIsInstance] -- not every caller has a type checker
+    if not is_number(scale) or scale <= 0:
         found = "one too big for a float" if isinstance(scale, int) and abs(scale) > 1e300 else repr(scale)
         msg = f"{where}: scale must be a finite number above 0, got {found}"
         raise UserError(msg)
