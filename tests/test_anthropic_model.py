@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import httpx2
 import pytest
 from pydantic import BaseModel
 from support.http_server import WIRE, HTTPServer, Reply, one_byte_at_a_time, sse
-from support.streams import read_all
+from support.streams import read_all, read_reply, text_of
 from support.wire_cases import (
     case_name,
     check_reply,
@@ -25,8 +24,8 @@ from support.wire_cases import (
 )
 
 from mastra_py import Agent, Message, StreamErrorRetryProcessor, tool
-from mastra_py.errors import ModelError, ModelTimeoutError, StreamError, UserError
-from mastra_py.events import ModelEvent, ModelFinished, TextDelta, ToolCall
+from mastra_py.errors import ModelTimeoutError, StreamError, UserError
+from mastra_py.events import ModelFinished, TextDelta, ToolCall
 from mastra_py.messages import ToolCallPart, ToolResultPart, Usage
 from mastra_py.models import AnthropicModel, Model, ModelProfile, ModelRequest, ModelSettings, OpenAIChatModel
 from mastra_py.models.resolve import resolve_model
@@ -60,23 +59,6 @@ def model_at(server: HTTPServer, **options: Any) -> AnthropicModel:
     return AnthropicModel("m1", base_url=server.base_url, **options)
 
 
-async def read(model: Model, request: ModelRequest = HELLO) -> tuple[list[ModelEvent], ModelError | None]:
-    """Return the events of one reply, and the error that it ended in."""
-    events: list[ModelEvent] = []
-    try:
-        with anyio.fail_after(5):
-            async with model.stream(request) as stream:
-                async for event in stream:
-                    events.append(event)
-    except ModelError as exc:
-        return events, exc
-    return events, None
-
-
-def text_of(events: Sequence[ModelEvent]) -> str:
-    return "".join([event.text for event in events if isinstance(event, TextDelta)])
-
-
 # --- replies seen in the field
 
 both_ways = pytest.mark.parametrize("bytewise", [False, True], ids=["whole", "bytewise"])
@@ -87,7 +69,7 @@ both_ways = pytest.mark.parametrize("bytewise", [False, True], ids=["whole", "by
 async def test_a_reply_from_the_field_is_read_rightly(path: Path, bytewise: bool) -> None:
     case = load_case(path)
     async with HTTPServer(reply_of(case, bytewise=bytewise)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert len(server.requests) == 1
     check_reply(case, events, error)
     assert error is None or (error.provider, error.model) == ("anthropic", "m1")
@@ -185,7 +167,7 @@ async def test_a_request_goes_to_messages_with_key_and_headers() -> None:
     settings = ModelSettings(extra_headers={"X-Trace": "t1", "anthropic-beta": "b1"}, timeout=4.0)
     request = ModelRequest(messages=HELLO.messages, system="Be brief.", settings=settings)
     async with HTTPServer(sse(*GOOD)) as server:
-        events, error = await read(model_at(server, api_key="sk-1"), request)
+        events, error = await read_reply(model_at(server, api_key="sk-1"), request)
     assert error is None
     assert events[-1] == WHOLE
     (sent,) = server.requests
@@ -206,7 +188,7 @@ async def test_a_request_goes_to_messages_with_key_and_headers() -> None:
 async def test_a_base_url_may_have_the_version_or_not(suffix: str) -> None:
     async with HTTPServer(sse(*GOOD)) as server:
         root = server.base_url.removesuffix("/v1")
-        await read(AnthropicModel("m1", base_url=f"{root}/proxy{suffix}"))
+        await read_reply(AnthropicModel("m1", base_url=f"{root}/proxy{suffix}"), HELLO)
     assert server.requests[0].path == "/proxy/v1/messages"
 
 
@@ -214,7 +196,7 @@ async def test_key_and_url_come_from_the_environment_where_they_are_not_given(mo
     async with HTTPServer(sse(*GOOD)) as server:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-env")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.base_url)
-        events, _ = await read(resolve_model("anthropic/claude-sonnet-5"))
+        events, _ = await read_reply(resolve_model("anthropic/claude-sonnet-5"), HELLO)
     assert text_of(events) == "Hi there"
     (sent,) = server.requests
     assert any("sk-env" in value for value in sent.headers.values())
@@ -242,7 +224,7 @@ async def test_a_client_of_the_users_own_is_used_without_its_retries_and_left_op
             base_url=server.base_url.removesuffix("/v1"), api_key="sk-own", max_retries=5
         ) as client,
     ):
-        _, error = await read(AnthropicModel("m1", client=client))
+        _, error = await read_reply(AnthropicModel("m1", client=client), HELLO)
         assert not client.is_closed()
     assert error is not None
     assert (error.kind, error.status, error.message) == ("server", 503, "busy")
@@ -258,7 +240,7 @@ async def test_calls_of_earlier_steps_keep_their_ids_to_themselves() -> None:
         Message("tool", [ToolResultPart("c1", "f", 1)]),
     ]
     async with HTTPServer(sse(*events_of(START, block, end("tool_use"), STOP))) as server:
-        events, _ = await read(model_at(server), ModelRequest(messages=past))
+        events, _ = await read_reply(model_at(server), ModelRequest(messages=past))
     assert [e.tool_call_id for e in events if isinstance(e, ToolCall)] == ["c1_1"]
 
 
@@ -357,7 +339,7 @@ def test_what_cannot_be_a_model_is_refused_at_once(name: Any, options: dict[str,
 async def test_replies_read_to_their_end_share_one_connection() -> None:
     async with HTTPServer(sse(*GOOD)) as server:
         for name in ("m1", "m2", "m1"):
-            assert (await read(AnthropicModel(name, base_url=server.base_url)))[1] is None
+            assert (await read_reply(AnthropicModel(name, base_url=server.base_url), HELLO))[1] is None
     assert (len(server.requests), server.connections) == (3, 1)
 
 
@@ -375,7 +357,7 @@ async def test_leaving_early_closes_the_connection_on_the_server() -> None:
 async def test_what_follows_the_end_of_a_reply_is_not_read() -> None:
     error = {"type": "error", "error": {"type": "api_error", "message": "late"}}
     async with HTTPServer(sse("".join([*GOOD, *events_of(said("more"), error)]))) as server:
-        events, found = await read(model_at(server))
+        events, found = await read_reply(model_at(server), HELLO)
     assert (text_of(events), found) == ("Hi there", None)
 
 
@@ -417,7 +399,7 @@ async def test_a_program_runs_twice_and_ends_without_a_warning(native: str) -> N
 async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
     async with HTTPServer() as server:
         url = server.base_url
-    _, error = await read(AnthropicModel("m1", base_url=url))
+    _, error = await read_reply(AnthropicModel("m1", base_url=url), HELLO)
     assert error is not None
     assert (error.kind, error.retryable, error.status) == ("connection", True, None)
     assert isinstance(error.__cause__, anthropic.APIConnectionError)
@@ -426,7 +408,7 @@ async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
 @pytest.mark.parametrize("framing", ["chunked", "close"])
 async def test_a_connection_that_breaks_in_mid_reply_is_a_stream_error(framing: Any) -> None:
     async with HTTPServer(sse(*GOOD[:2], framing=framing, breaks_off=True)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert text_of(events) == "Hi"
     assert events[-1] == ModelFinished(finish_reason="error", usage=Usage(input_tokens=3), response_id="r1", model="m1")
     assert isinstance(error, StreamError)
@@ -435,14 +417,14 @@ async def test_a_connection_that_breaks_in_mid_reply_is_a_stream_error(framing: 
 
 async def test_a_reply_that_said_how_it_ended_is_whole_however_its_connection_ends() -> None:
     async with HTTPServer(sse(*GOOD[:-1], breaks_off=True)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert (events[-1], error) == (WHOLE, None)
 
 
 async def test_a_server_that_falls_silent_is_a_timeout() -> None:
     async with HTTPServer(sse(*GOOD[:2], anyio.Event())) as server:
         request = ModelRequest(messages=HELLO.messages, settings=ModelSettings(timeout=0.5))
-        events, error = await read(model_at(server), request)
+        events, error = await read_reply(model_at(server), request)
     assert text_of(events) == "Hi"
     assert isinstance(error, ModelTimeoutError)
 
@@ -463,7 +445,7 @@ async def test_a_server_that_falls_silent_is_a_timeout() -> None:
 )
 async def test_what_cannot_be_read_is_a_stream_error_after_what_could(data: str) -> None:
     async with HTTPServer(sse(*GOOD[:2], f"data: {data}\n\n", *GOOD[2:])) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert text_of(events) == "Hi"
     assert isinstance(error, StreamError)
     assert "cannot be read" in error.message
@@ -475,7 +457,7 @@ async def test_an_error_in_a_reply_has_the_id_of_its_request() -> None:
     reply = sse(*GOOD[:2], *events_of(error))
     named = Reply(reply.body, headers={**reply.headers, "request-id": "req_9"})
     async with HTTPServer(named) as server:
-        events, found = await read(model_at(server))
+        events, found = await read_reply(model_at(server), HELLO)
     assert found is not None
     assert (found.kind, found.code, found.request_id) == ("overloaded", "overloaded_error", "req_9")
     assert events[-1] == ModelFinished(finish_reason="error", usage=Usage(input_tokens=3), response_id="r1", model="m1")
@@ -504,7 +486,7 @@ async def test_a_status_is_translated(status: int, type: str, message: str, kind
     body = {"type": "error", "error": {"type": type, "message": message}, "request_id": "req_1"}
     headers = {"content-type": "application/json", "request-id": "req_1", "retry-after": "7"}
     async with HTTPServer(Reply(json.dumps(body).encode(), status=status, headers=headers)) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert (error.kind, error.status, error.request_id, error.code) == (kind, status, "req_1", type)
     assert (error.retryable, error.retry_after) == (status in {409, 429, 500, 503, 504, 529}, 7.0)
@@ -527,7 +509,7 @@ async def test_a_spending_limit_that_is_reached_is_no_rate_limit(code: str | Non
     details = {"error_code": code} if code else None
     body = {"type": "error", "error": {"type": "rate_limit_error", "message": "no more", "details": details}}
     async with HTTPServer(Reply(json.dumps(body).encode(), status=429)) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert (error.kind, error.code) == (kind, code or "rate_limit_error")
 
@@ -541,7 +523,7 @@ async def test_a_status_that_a_hook_of_the_users_client_raises_is_one_all_the_sa
         httpx2.AsyncClient(event_hooks={"response": [hook]}) as http_client,
     ):
         client = anthropic.AsyncAnthropic(base_url=server.base_url, api_key="sk-own", http_client=http_client)
-        _, error = await read(AnthropicModel("m1", client=client))
+        _, error = await read_reply(AnthropicModel("m1", client=client), HELLO)
     assert error is not None
     assert (error.kind, error.status) == ("overloaded", 529)
 
@@ -552,5 +534,5 @@ async def test_text_that_is_no_sound_unicode_is_read_all_the_same() -> None:
     )
     body = one_byte_at_a_time(GOOD[0].encode() + broken + "".join(GOOD[3:]).encode())
     async with HTTPServer(sse(*body)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert (text_of(events), error) == ("a\ufffd\U0001f600\ufffd", None)

@@ -59,6 +59,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "models._open_call",
         "models._openai_api",
         "models._openai_chat_wire",
+        "models._openai_model",
         "models._openai_profiles",
         "models._openai_schema",
         "models._output_words",

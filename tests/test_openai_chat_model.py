@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,11 @@ import httpx2
 import openai
 import pytest
 from support.http_server import WIRE, HTTPServer, Reply, chunks, one_byte_at_a_time, sse
+from support.streams import read_reply, text_of
 from support.wire_cases import case_name, check_reply, load_case, reply_of, wire_cases
 
-from mastra_py.errors import ModelError, ModelTimeoutError, StreamError, UserError
-from mastra_py.events import ModelEvent, ModelFinished, TextDelta, ToolCall
+from mastra_py.errors import ModelTimeoutError, StreamError, UserError
+from mastra_py.events import ModelFinished, TextDelta, ToolCall
 from mastra_py.messages import Message, ToolCallPart, ToolResultPart, Usage
 from mastra_py.models import Model, ModelProfile, ModelRequest, ModelSettings, OpenAIChatModel
 from mastra_py.models._wire_stream import DRAIN_SECONDS
@@ -37,23 +37,6 @@ def model_at(server: HTTPServer, **options: Any) -> OpenAIChatModel:
     return OpenAIChatModel("m1", base_url=server.base_url, **options)
 
 
-async def read(model: OpenAIChatModel, request: ModelRequest = HELLO) -> tuple[list[ModelEvent], ModelError | None]:
-    """Return the events of one reply, and the error that it ended in."""
-    events: list[ModelEvent] = []
-    try:
-        with anyio.fail_after(5):
-            async with model.stream(request) as stream:
-                async for event in stream:
-                    events.append(event)
-    except ModelError as exc:
-        return events, exc
-    return events, None
-
-
-def text_of(events: Sequence[ModelEvent]) -> str:
-    return "".join(event.text for event in events if isinstance(event, TextDelta))
-
-
 # --- replies seen in the field
 
 
@@ -62,7 +45,7 @@ def text_of(events: Sequence[ModelEvent]) -> str:
 async def test_a_reply_from_the_field_is_read_rightly(path: Path, bytewise: bool) -> None:
     case = load_case(path)
     async with HTTPServer(reply_of(case, bytewise=bytewise)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert len(server.requests) == 1
     check_reply(case, events, error)
     assert error is None or (error.provider, error.model) == ("openai", "m1")
@@ -72,7 +55,7 @@ async def test_a_retry_after_header_is_on_the_error_in_seconds() -> None:
     """A26, A28"""
     case = load_case(WIRE / "A26-retry-after-http-date.json")
     async with HTTPServer(reply_of(case)) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert 0 < (error.retry_after or 0) <= 2
 
@@ -84,7 +67,7 @@ async def test_a_request_goes_to_chat_completions_with_key_and_headers() -> None
     settings = ModelSettings(extra_headers={"X-Trace": "t1"}, timeout=4.0)
     async with HTTPServer(sse(*chunks(*GOOD))) as server:
         request = ModelRequest(messages=HELLO.messages, system="Be brief.", settings=settings)
-        events, error = await read(model_at(server, api_key="sk-1"), request)
+        events, error = await read_reply(model_at(server, api_key="sk-1"), request)
     assert error is None
     assert events[-1] == ModelFinished(
         finish_reason="stop", usage=Usage(input_tokens=3, output_tokens=2), response_id="r1", model="m1"
@@ -107,7 +90,7 @@ async def test_a_client_of_the_users_own_is_used_without_its_retries_and_left_op
         HTTPServer(busy) as server,
         openai.AsyncOpenAI(base_url=server.base_url, api_key="sk-own", max_retries=5) as client,
     ):
-        _, error = await read(OpenAIChatModel("m1", client=client))
+        _, error = await read_reply(OpenAIChatModel("m1", client=client), HELLO)
         assert not client.is_closed()
     assert error is not None
     assert (error.kind, error.status, error.message) == ("server", 503, "busy")
@@ -121,7 +104,7 @@ async def test_calls_of_earlier_steps_keep_their_ids_to_themselves() -> None:
         Message("tool", [ToolResultPart("call_1", "f", 1)]),
     ]
     async with HTTPServer(sse(*chunks(call))) as server:
-        events, _ = await read(model_at(server), ModelRequest(messages=past))
+        events, _ = await read_reply(model_at(server), ModelRequest(messages=past))
     assert [e.tool_call_id for e in events if isinstance(e, ToolCall)] == ["call_2"]
 
 
@@ -134,7 +117,7 @@ async def test_a_status_that_a_hook_of_the_users_client_raises_is_one_all_the_sa
         httpx2.AsyncClient(event_hooks={"response": [hook]}) as http_client,
     ):
         client = openai.AsyncOpenAI(base_url=server.base_url, api_key="sk-own", http_client=http_client)
-        _, error = await read(OpenAIChatModel("m1", client=client))
+        _, error = await read_reply(OpenAIChatModel("m1", client=client), HELLO)
     assert error is not None
     assert (error.kind, error.status, error.body) == ("rate_limit", 429, None)
 
@@ -146,7 +129,7 @@ async def test_replies_read_to_their_end_share_one_connection() -> None:
     async with HTTPServer(sse(*chunks(*GOOD))) as server:
         model = model_at(server)
         for _ in range(3):
-            assert (await read(model))[1] is None
+            assert (await read_reply(model, HELLO))[1] is None
     assert (len(server.requests), server.connections) == (3, 1)
 
 
@@ -164,7 +147,7 @@ async def test_a_reader_who_stops_at_the_last_event_gives_the_connection_back_to
 async def test_a_body_that_does_not_end_after_done_is_given_up_soon() -> None:
     async with HTTPServer(sse(*chunks(*GOOD), anyio.Event())) as server:
         started = anyio.current_time()
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
         with anyio.fail_after(5):
             await server.disconnected.wait()
         assert anyio.current_time() - started < DRAIN_SECONDS + 2
@@ -269,7 +252,7 @@ async def test_a_stream_that_is_over_stays_over() -> None:
 async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
     async with HTTPServer() as server:
         url = server.base_url
-    _, error = await read(OpenAIChatModel("m1", base_url=url))
+    _, error = await read_reply(OpenAIChatModel("m1", base_url=url), HELLO)
     assert error is not None
     assert (error.kind, error.retryable, error.status) == ("connection", True, None)
     assert isinstance(error.__cause__, openai.APIConnectionError)
@@ -278,7 +261,7 @@ async def test_a_server_that_is_not_there_is_a_connection_error() -> None:
 
 async def test_a_connection_closed_before_a_reply_is_a_connection_error() -> None:
     async with HTTPServer(Reply(hangs_up=True)) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert error.kind == "connection"
 
@@ -287,7 +270,7 @@ async def test_a_connection_closed_before_a_reply_is_a_connection_error() -> Non
 async def test_a_connection_that_breaks_in_mid_reply_is_a_stream_error(framing: Any) -> None:
     reply = sse(*chunks(*GOOD)[:1], framing=framing, breaks_off=True)
     async with HTTPServer(reply) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert text_of(events) == "Hi"
     assert isinstance(error, StreamError)
     assert error.retryable is True
@@ -295,7 +278,7 @@ async def test_a_connection_that_breaks_in_mid_reply_is_a_stream_error(framing: 
 
 async def test_a_reply_that_said_how_it_ended_is_whole_however_its_connection_ends() -> None:
     async with HTTPServer(sse(*chunks(*GOOD, done=False), breaks_off=True)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert error is None
     assert isinstance(events[-1], ModelFinished)
     assert events[-1].usage == Usage(input_tokens=3, output_tokens=2)
@@ -305,13 +288,13 @@ async def test_what_follows_the_end_of_a_reply_is_not_read() -> None:
     late = [*chunks(*GOOD), "data:\n\n", *chunks(text_chunk("more"), {"error": "x"})]
     reply = sse("".join(late), *late, breaks_off=True)
     async with HTTPServer(reply) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert (text_of(events), error) == ("Hi there", None)
 
 
 async def test_events_without_data_are_nothing() -> None:
     async with HTTPServer(sse("data:\n\n: ping\n\n", *chunks(*GOOD))) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert (text_of(events), error) == ("Hi there", None)
 
 
@@ -338,7 +321,7 @@ async def test_a_server_that_falls_silent_is_a_timeout(point: str) -> None:
     async with HTTPServer(replies[point]) as server:
         first = 5.0 if point == "between two deltas" else None  # making a client takes its time, too
         request = ModelRequest(messages=HELLO.messages, settings=ModelSettings(timeout=0.5, first_timeout=first))
-        events, error = await read(model_at(server), request)
+        events, error = await read_reply(model_at(server), request)
         with anyio.fail_after(5):
             await server.disconnected.wait()
     assert text_of(events) == ("Hi" if point == "between two deltas" else "")
@@ -360,7 +343,7 @@ async def test_a_server_that_falls_silent_is_a_timeout(point: str) -> None:
 )
 async def test_what_cannot_be_read_is_a_stream_error_after_what_could(data: str) -> None:
     async with HTTPServer(sse(chunks(*GOOD)[0] + f"data: {data}\n\n" + chunks(*GOOD)[1])) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert text_of(events) == "Hi"
     assert isinstance(error, StreamError)
     assert "cannot be read" in error.message
@@ -370,14 +353,14 @@ async def test_what_cannot_be_read_is_a_stream_error_after_what_could(data: str)
 async def test_text_that_is_no_sound_unicode_is_read_all_the_same() -> None:
     broken = b'data: {"choices":[{"delta":{"content":"a\xff\\ud83d\\ude00\\ud83d"}}]}\n\n'
     async with HTTPServer(sse(broken, *chunks())) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert (text_of(events), error) == ("a\ufffd\U0001f600\ufffd", None)
 
 
 async def test_a_failed_reply_that_reported_its_usage_says_so_before_the_error() -> None:
     """A46"""
     async with HTTPServer(sse(*chunks(text_chunk("Hi"), GOOD[2], {"error": {"code": 500, "message": "no"}}))) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert events[-1] == ModelFinished(
         finish_reason="error", usage=Usage(input_tokens=3, output_tokens=2), response_id="r1", model="m1"
@@ -421,7 +404,7 @@ async def test_a_status_is_translated(status: int, body: Any, kind: str, message
     """A15, A29"""
     data = b"" if body is None else body.encode() if isinstance(body, str) else json.dumps(body).encode()
     async with HTTPServer(Reply(data, status=status, headers={"X-Request-Id": "req_1"})) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert (error.kind, error.status, error.request_id) == (kind, status, "req_1")
     assert error.retryable is (status in {408, 409, 429, 500, 503, 529} and kind != "quota")
@@ -435,7 +418,7 @@ async def test_an_error_that_comes_with_status_200_is_an_error_all_the_same() ->
     body = b'{"error":{"message":"no such model","code":404}}'
     json_reply = Reply(body, headers={"content-type": "application/json", "x-request-id": "req_1"})
     async with HTTPServer(json_reply) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert error is not None
     assert (error.kind, error.code, error.message, error.request_id) == ("request", "404", "no such model", "req_1")
 
@@ -445,7 +428,7 @@ async def test_an_error_that_comes_with_status_200_is_an_error_all_the_same() ->
 )
 async def test_a_server_that_does_not_stream_is_named_as_such(body: bytes, message: str) -> None:
     async with HTTPServer(Reply(body, headers={"content-type": "application/json; charset=utf-8"})) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert isinstance(error, StreamError)
     assert message in error.message
 
@@ -453,7 +436,7 @@ async def test_a_server_that_does_not_stream_is_named_as_such(body: bytes, messa
 async def test_a_plain_reply_that_breaks_off_is_a_stream_error() -> None:
     reply = Reply(b'{"err', headers={"content-type": "application/json"}, breaks_off=True)
     async with HTTPServer(reply) as server:
-        _, error = await read(model_at(server))
+        _, error = await read_reply(model_at(server), HELLO)
     assert isinstance(error, StreamError)
     assert error.retryable is True
 
@@ -462,7 +445,7 @@ async def test_a_compressed_reply_is_read() -> None:
     data = gzip.compress("".join(chunks(*GOOD)).encode())
     headers = {"content-type": "text/event-stream", "content-encoding": "gzip"}
     async with HTTPServer(Reply(one_byte_at_a_time(data), headers=headers)) as server:
-        events, error = await read(model_at(server))
+        events, error = await read_reply(model_at(server), HELLO)
     assert (text_of(events), error) == ("Hi there", None)
 
 
@@ -533,9 +516,9 @@ async def test_key_and_url_come_from_the_environment(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         model = OpenAIChatModel("m1")
-        assert (await read(model))[1] is None
+        assert (await read_reply(model, HELLO))[1] is None
         monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
-        assert (await read(model))[1] is None
+        assert (await read_reply(model, HELLO))[1] is None
     assert server.requests[0].headers["authorization"] != server.requests[1].headers["authorization"]
     assert server.requests[1].headers["authorization"] == "Bearer sk-env"
 
@@ -563,7 +546,7 @@ def test_misuse_is_named(options: dict[str, Any], complaint: str) -> None:
 async def test_a_server_that_cannot_be_reached_is_named() -> None:
     async with HTTPServer(Reply()) as server:
         url = server.base_url
-    _, error = await read(OpenAIChatModel("m1", base_url=url))
+    _, error = await read_reply(OpenAIChatModel("m1", base_url=url), HELLO)
     assert error is not None
     assert f"({url}/chat/completions)" in str(error)
 

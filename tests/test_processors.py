@@ -664,16 +664,20 @@ async def test_a_trip_wire_in_the_second_step_keeps_the_first() -> None:
     assert [m.role for m in result.messages] == ["user", "assistant", "tool"]
 
 
+@pytest.mark.parametrize("kind_of", [ValueError, ServerError])
 @pytest.mark.parametrize("method", [*INPUT_METHODS, *OUTPUT_METHODS])
-async def test_a_processor_that_raises_is_logged_and_passed_over(method: str, caplog: pytest.LogCaptureFixture) -> None:
-    faulty = processor("faulty", **{method: raises(ValueError("broke"))})
+async def test_a_processor_that_raises_is_logged_and_passed_over(
+    method: str, kind_of: type[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    """D10"""
+    faulty = processor("faulty", **{method: raises(kind_of("broke"))})
     kind = "input_processors" if method in INPUT_METHODS else "output_processors"
     writer, _ = agent("text", **{kind: [faulty]})
     with caplog.at_level(logging.ERROR, "mastra_py"):
         _, result = await read_all(writer)
     assert (result.text, result.stop_reason) == ("text", "answered")
     assert f"processor 'faulty' raised in {method}; it is passed over" in caplog.text
-    assert "ValueError: broke" in caplog.text
+    assert f"{kind_of.__name__}: broke" in caplog.text
 
 
 @pytest.mark.parametrize(

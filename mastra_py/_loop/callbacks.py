@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from mastra_py._loop.faults import replaced_cancel
-from mastra_py.errors import MastraError, UserError
+from mastra_py.errors import MastraError, TripWire, UserError
 
 T = TypeVar("T")
 
@@ -34,6 +35,26 @@ async def notify(callback: Callable[..., Any], what: str, *args: Any) -> None:
         if replaced_cancel(exc):
             raise
         logger.exception("%s raised; the run goes on", what)
+
+
+@contextmanager
+def passing_over(processor_id: str, method: str) -> Generator[None]:
+    """Pass over a processor whose ``method`` raises: it is logged, and what comes next goes on without its answer.
+
+    A ``TripWire`` goes through, with the name of the processor on it, and so does a ``UserError``.
+    """
+    try:
+        yield
+    except TripWire as exc:
+        exc.processor_id = exc.processor_id or processor_id
+        raise
+    except UserError:
+        raise
+    except Exception as exc:
+        if replaced_cancel(exc):
+            raise
+        # A faulty processor must not turn an answer into a failure, nor a failure into another one.
+        logger.exception("processor %r raised in %s; it is passed over", processor_id, method)
 
 
 async def consult(function: Callable[..., Any], what: str, *args: Any, wanted: type | tuple[type, ...]) -> Any:

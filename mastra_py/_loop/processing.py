@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast, get_args
 
 from mastra_py._loop.accumulate import Reply
-from mastra_py._loop.callbacks import logger, resolve
-from mastra_py._loop.faults import replaced_cancel
-from mastra_py.errors import MastraError, TripWire, UserError
+from mastra_py._loop.callbacks import passing_over, resolve
+from mastra_py.errors import UserError
 from mastra_py.events import ModelEvent, ModelFinished, TextDelta, TextEnd, TextStart, ToolCall, ToolInputStart
 from mastra_py.messages import Message
 from mastra_py.models.base import ModelRequest
@@ -84,19 +83,10 @@ class Pipeline:
         function = getattr(processor, method, None)
         if function is None:
             return _KEEP
-        try:
+        with passing_over(processor.id, method):
             answer: object = await resolve(function(value, self._contexts[id(processor)]))
             return None if answer is None else read(answer)
-        except MastraError as exc:
-            if isinstance(exc, TripWire) and exc.processor_id is None:
-                exc.processor_id = processor.id
-            raise
-        except Exception as exc:
-            if replaced_cancel(exc):
-                raise
-            # A faulty processor is passed over, like a faulty callback.
-            logger.exception("processor %r raised in %s; it is passed over", processor.id, method)
-            return _KEEP
+        return _KEEP
 
 
 def _read_messages(answer: object) -> tuple[Message, ...]:

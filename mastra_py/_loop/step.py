@@ -15,12 +15,12 @@ from typing import Any, Literal
 import anyio
 
 from mastra_py._loop.accumulate import Reply, ReplyFold
-from mastra_py._loop.callbacks import logger, resolve
+from mastra_py._loop.callbacks import logger, passing_over, resolve
 from mastra_py._loop.channel import NullOut, Out
 from mastra_py._loop.faults import replaced_cancel
 from mastra_py._loop.ledger import Ledger
 from mastra_py._loop.processing import Pipeline, with_text
-from mastra_py.errors import MastraError, ModelError, StreamError, TripWire, UserError
+from mastra_py.errors import MastraError, ModelError, StreamError
 from mastra_py.events import ModelEvent, ModelFinished, OutputSuperseded, ProfileLearned, RetryScheduled, StopReason
 from mastra_py.messages import Message
 from mastra_py.models._errors import wrap_exception
@@ -289,19 +289,9 @@ async def _ask(call: ModelCall, ctx: ApiErrorContext) -> Retry | None:
     if ctx.retry_count >= call.max_retries:
         return None
     for processor in call.error_processors:
-        try:
+        retry: Retry | None = None
+        with passing_over(processor.id, "process_api_error"):
             retry = _read_retry(await resolve(processor.process_api_error(ctx)))
-        except TripWire as exc:
-            exc.processor_id = exc.processor_id or processor.id
-            raise
-        except UserError:
-            raise
-        except Exception as exc:
-            if replaced_cancel(exc):
-                raise
-            # A faulty processor must not turn a provider's failure into another one.
-            logger.exception("error processor %r raised on %r; the next one is asked", processor.id, ctx.error)
-            continue
         if retry is not None:
             return retry
     return None
