@@ -333,6 +333,7 @@ def test_the_process_ends_in_silence_while_a_thread_still_reads_a_reply(weights:
 @pytest.mark.local_model
 def test_ctrl_c_in_mid_reply_ends_the_process_with_the_interrupt_alone() -> None:
     script = """
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
     anyio.run(read, lambda: os.kill(os.getpid(), signal.SIGINT))
     """
     code, out, err = run_python(USE + script)
